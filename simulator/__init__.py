@@ -1,0 +1,1 @@
+"""A discrete-event simulator of batched inference, with an interface for learned policies."""

@@ -1,0 +1,198 @@
+"""What every rule shares: which action sends a batch, and how choices become probabilities."""
+
+from collections.abc import Sequence
+from numbers import Integral
+
+import numpy as np
+
+from simulator.action import HEAD_OF_LINE, WAIT, action_table
+from simulator.observation import Observation
+from simulator.parameters import Scenario
+
+# Probabilities are whole multiples of 1 / GRID. Any partial sum of a row is then exact in float64,
+# so the row sums to exactly 1 in whatever order it is added up (sum, cumsum, another library).
+GRID = 2.0**52
+SUM_TOLERANCE = 1e-5  # what a row of float32 probabilities may miss 1 by
+
+
+class Rule:
+    """A heuristic that decides from the observation alone, so there is nothing to forget."""
+
+    name: str
+
+    def reset(self, lanes: int) -> None:
+        """Nothing happens."""
+
+
+def checked_batch_size(field: str, value: object, scenario: Scenario) -> int:
+    """`value` as an int; ValueError unless it is a whole number that the menu can serve."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise ValueError(f"{field} = {value!r}: must be a whole number of requests")
+    if value < 1:
+        raise ValueError(f"{field} = {value!r}: must be at least 1")
+    if value < scenario.batch_sizes[0]:
+        raise ValueError(
+            f"{field} = {value!r}: the menu has no such small size, "
+            f"its smallest is {scenario.batch_sizes[0]}"
+        )
+    return int(value)
+
+
+def action_batch_size(menu: Sequence[int], waiting: int, limit: int) -> int:
+    """The menu size of the action that sends min(waiting, limit) requests, or as near as it can.
+
+    The smallest size that covers them without passing `limit` (the engine clips it to the queue);
+    where there is none, the largest size up to `limit`. `menu` ascends from at most `limit`.
+    """
+    allowed = [size for size in menu if size <= limit]
+    return next((size for size in allowed if size >= waiting), allowed[-1])
+
+
+class BatchActions:
+    """Which action sends a class to a replica, for every queue length: a table, not a search.
+
+    `action [C, N + 1, K]` and the expected service time `expected_s [C, N + 1, K]` s of its batch,
+    alpha + beta * min(n, batch size), with n the queue length up to N, the largest limit. Nothing
+    can be sent of an empty queue: WAIT, and an infinite time.
+    """
+
+    def __init__(self, scenario: Scenario, batch_size: Sequence[int]) -> None:
+        """`batch_size [C]` is the rule's size for each class; a replica's maximum may lower it."""
+        table, parameters = action_table(scenario), scenario.parameters()
+        number = {
+            key: action
+            for action, key in enumerate(
+                zip(
+                    table.replica.tolist(),
+                    table.request_class.tolist(),
+                    table.batch_size.tolist(),
+                    strict=True,
+                )
+            )
+        }
+        named = HEAD_OF_LINE not in table.request_class[WAIT + 1 :]
+        limit = np.minimum(np.array(batch_size)[:, None], parameters.max_batch_size)  # [C, K]
+        self.longest = int(limit.max())
+        shape = (len(batch_size), self.longest + 1, len(scenario.replicas))
+        self.action = np.full(shape, WAIT, np.int64)
+        self.expected_s = np.full(shape, np.inf)
+        for request_class, waiting, replica in np.ndindex(shape):
+            if waiting == 0:
+                continue
+            size = action_batch_size(
+                scenario.batch_sizes, waiting, int(limit[request_class, replica])
+            )
+            slot = request_class if named else HEAD_OF_LINE
+            self.action[request_class, waiting, replica] = number[replica, slot, size]
+            self.expected_s[request_class, waiting, replica] = parameters.alpha_s[
+                replica, request_class
+            ] + parameters.beta_s[replica, request_class] * min(waiting, size)
+
+    def send(
+        self, observation: Observation, request_class: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """For each lane's class `[B]`: the action and its expected time in s, by replica `[B, K]`.
+
+        A class of -1 (none waits) reads the last class, whose queue is empty as well: WAIT.
+        """
+        lane = np.arange(len(request_class))
+        waiting = np.minimum(observation.queue_length[lane, request_class], self.longest)
+        waiting = waiting.astype(np.int64, copy=False)
+        return self.action[request_class, waiting], self.expected_s[request_class, waiting]
+
+
+def head_of_line(observation: Observation) -> np.ndarray:
+    """The class `[B]` of the request that has waited longest, -1 where none waits."""
+    return observation.head_class.astype(np.int64, copy=False)
+
+
+def to_least(action: np.ndarray, cost: np.ndarray, can_take: np.ndarray) -> np.ndarray:
+    """The action `[B]` of the replica with the least `cost` among those that can take a batch.
+
+    `action`, `cost` and `can_take` are `[B, K]`, `cost` finite wherever `action` is not WAIT. Ties
+    go to the lowest number; WAIT where no replica can take a batch.
+    """
+    lane = np.arange(len(action))
+    replica = np.where(can_take > 0, cost, np.inf).argmin(axis=1)
+    return np.where(can_take[lane, replica] > 0, action[lane, replica], WAIT)
+
+
+def one_hot(action: np.ndarray, action_mask: np.ndarray) -> np.ndarray:
+    """Probability 1 for each lane's `action [B]`, as `[B, A]`; WAIT in lanes that stand still.
+
+    RuntimeError if the mask forbids an action.
+    """
+    lane = np.arange(len(action))
+    allowed = action_mask[lane, action]
+    if not allowed.all():
+        action = np.where(_stands_still(allowed, action_mask), WAIT, action)
+    probabilities = np.zeros(action_mask.shape)
+    probabilities[lane, action] = 1.0
+    return probabilities
+
+
+def equal_shares(action: np.ndarray, candidate: np.ndarray, action_mask: np.ndarray) -> np.ndarray:
+    """Equal probabilities `[B, A]` for the actions of the candidate replicas, both `[B, K]`.
+
+    WAIT has probability 1 without a candidate and in lanes that stand still. RuntimeError if the
+    mask forbids a candidate's action.
+    """
+    lane = np.arange(len(action))
+    allowed = action_mask[lane[:, None], action] | ~candidate
+    if not allowed.all():
+        candidate = candidate & ~_stands_still(allowed.all(axis=1), action_mask)[:, None]
+    waits = candidate.sum(axis=1) == 0
+    share = uniform(np.column_stack([candidate, waits]))
+    probabilities = np.zeros(action_mask.shape)
+    probabilities[lane[:, None], action] = share[:, :-1]
+    probabilities[:, WAIT] = share[:, -1]  # last, for it is also the action of an empty queue
+    return probabilities
+
+
+def _stands_still(allowed: np.ndarray, action_mask: np.ndarray) -> np.ndarray:
+    """True `[B]` where WAIT alone is legal; RuntimeError where a running lane is not `allowed [B]`.
+
+    A lane whose episode has ended may show waiting requests and idle replicas, and accepts nothing.
+    """
+    still: np.ndarray = action_mask[:, WAIT + 1 :].sum(axis=1) == 0
+    sound = allowed | still
+    if not sound.all():
+        raise RuntimeError(
+            f"lane {np.argmin(sound)}: the mask forbids the action that the rule takes; "
+            "the observation and the mask contradict each other"
+        )
+    return still
+
+
+def uniform(chosen: np.ndarray) -> np.ndarray:
+    """Equal probabilities for the True of each row of bools `[B, A]`; RuntimeError if one has none.
+
+    Cut to the grid like `exact_rows`, but cheaper; the first of the row takes what is missing.
+    """
+    count = chosen.sum(axis=1)
+    if not count.all():
+        raise RuntimeError(f"lane {np.argmin(count)}: no action is legal, not even WAIT")
+    share = np.floor(GRID / count) / GRID
+    probabilities: np.ndarray = chosen * share[:, None]
+    probabilities[np.arange(len(chosen)), chosen.argmax(axis=1)] += 1.0 - count * share
+    return probabilities
+
+
+def exact_rows(probabilities: np.ndarray) -> np.ndarray:
+    """The rows of `[B, A]`, moved by rounding only, so that each sums to exactly 1 in float64.
+
+    Each probability is cut to a multiple of 1 / GRID; the largest of its row takes what is missing.
+    RuntimeError where a row was not a distribution to begin with.
+    """
+    parts: np.ndarray = np.multiply(probabilities, GRID, dtype=np.float64)
+    np.floor(parts, out=parts)
+    missing = GRID - parts @ np.ones(parts.shape[1])  # whole numbers: exact in any order
+    sound = np.abs(missing) <= SUM_TOLERANCE * GRID  # False for NaN
+    if not sound.all():
+        lane = np.argmin(sound)
+        raise RuntimeError(
+            f"lane {lane}: probabilities sum to {1.0 - missing[lane] / GRID}, not to 1"
+        )
+    parts[np.arange(len(parts)), parts.argmax(axis=1)] += missing
+    parts /= GRID
+    return parts

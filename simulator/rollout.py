@@ -1,0 +1,47 @@
+"""Running one policy through the episodes of an environment."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from simulator.action import sample_actions
+from simulator.environment import Environment
+from simulator.policies.base import Policy
+
+
+class Rollout(NamedTuple):
+    """One episode in each of B lanes."""
+
+    reward_terms: np.ndarray  # [B, T] sums over the episode
+    return_: np.ndarray  # [B] undiscounted sum of rewards
+    duration_s: np.ndarray  # [B] s simulated
+    decisions: np.ndarray  # [B]
+
+
+def run_episodes(
+    environment: Environment, policy: Policy, generator: np.random.Generator
+) -> Rollout:
+    """Every lane runs one episode under the policy; `generator` draws the actions only.
+
+    Environments built from equal seeds give every policy the same arrivals and noise, so that the
+    results of two policies are paired lane by lane.
+    """
+    lanes = environment.lanes
+    policy.reset(lanes)
+    observation, action_mask = environment.reset()
+    reward_terms = np.zeros((lanes, len(environment.reward.weights)))
+    decisions = np.zeros(lanes, np.int64)
+    running = environment.running()
+    while running.any():
+        probabilities = policy.action_probabilities(observation, action_mask)
+        action, _ = sample_actions(probabilities, generator)
+        step = environment.step(action)
+        reward_terms += step.reward_terms
+        decisions += running
+        running = ~(step.terminated | step.truncated)
+    return Rollout(
+        reward_terms,
+        environment.reward.value(reward_terms),
+        environment.state.clock_s.copy(),
+        decisions,
+    )

@@ -1,0 +1,1 @@
+"""Service models: how long a replica takes for a batch."""
