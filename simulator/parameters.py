@@ -126,7 +126,9 @@ class Scenario:
         )
         smallest = min(replica.max_batch_size for replica in self.replicas)
         _check(menu[0] <= smallest, "batch_sizes", menu, f"no size fits max_batch_size {smallest}")
-        _check(self.queue_capacity >= 1, "queue_capacity", self.queue_capacity, "must be >= 1")
+        _check(
+            self.queue_capacity >= 1, "queue_capacity", self.queue_capacity, "must be at least 1"
+        )
         for field in ("tick_s", "rate_window_s"):
             value = getattr(self, field)
             _check(math.isfinite(value) and value > 0, field, value, "must be positive and finite")
