@@ -7,6 +7,7 @@ import numpy as np
 
 from simulator.action import action_table
 from simulator.engine import start_lanes, step_lanes
+from simulator.noise import draw_noise
 from simulator.observation import Observation
 from simulator.parameters import Scenario
 from simulator.reward import Reward
@@ -167,7 +168,12 @@ class Environment:
         state.horizon_s[lane] = self._horizon_s + self._drain_s
         state.drains[lane] = self._drain_s > 0
         if state.noise_z.shape[1]:
-            state.noise_z[lane, :count] = self._noise_streams[lane].standard_normal(count)
+            state.noise_z[lane, :count] = draw_noise(
+                arrivals.arrival_s,
+                self.scenario.spell_share,
+                self.scenario.spell_time_s,
+                self._noise_streams[lane],
+            )
 
 
 def _grown(

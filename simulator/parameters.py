@@ -102,6 +102,8 @@ class Scenario:
     decision_epochs: DecisionEpochs = DecisionEpochs.EVENTS
     tick_s: float = 0.005
     rate_window_s: float = 1.0  # time constant of the arrival-rate and utilization averages
+    spell_share: float = 0.0  # of the variance of log noise, common to batches near in time
+    spell_time_s: float = 1.0  # in which that correlation falls to 1/e
 
     def __post_init__(self) -> None:
         _check(len(self.request_classes) >= 1, "request_classes", (), "needs at least one class")
@@ -129,7 +131,8 @@ class Scenario:
         _check(
             self.queue_capacity >= 1, "queue_capacity", self.queue_capacity, "must be at least 1"
         )
-        for field in ("tick_s", "rate_window_s"):
+        _check(0 <= self.spell_share < 1, "spell_share", self.spell_share, "must be in [0, 1)")
+        for field in ("tick_s", "rate_window_s", "spell_time_s"):
             value = getattr(self, field)
             _check(math.isfinite(value) and value > 0, field, value, "must be positive and finite")
 

@@ -28,7 +28,7 @@ ONLY = {
 # The levels of the simulator: a module may import those at its own level or below.
 LEVELS = [
     {"parameters", "jit"},
-    {"observation", "action", "arrivals", "queueing_theory"},
+    {"observation", "action", "arrivals", "noise", "queueing_theory"},
     {"state", "workload", "reward"},
     {"fifo", "service", "reference"},
     {"events"},

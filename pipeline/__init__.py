@@ -1,0 +1,1 @@
+"""From serving logs to gated policies: the stages of dvc.yaml and what they call."""
