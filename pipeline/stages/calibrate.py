@@ -2,7 +2,12 @@
 
 from pipeline.assembly import build_scenario
 from pipeline.calibration.calibrate import calibrate, describe_service, to_json
-from pipeline.calibration.fidelity import describe_fidelity, fidelity_failures, fidelity_of_log
+from pipeline.calibration.fidelity import (
+    describe_fidelity,
+    fidelity_failures,
+    fidelity_of_log,
+    fidelity_warnings,
+)
 from pipeline.calibration.log import read_logged_run
 from pipeline.files import plain, write_json
 from pipeline.randomness import stream
@@ -36,6 +41,8 @@ def main(settings: Settings, folders: Folders) -> None:
     write_json(folders.reports / "fidelity.json", plain(fidelity))
     for line in describe_service(calibration) + describe_fidelity(rows):
         print(line)
+    for warning in fidelity_warnings(rows, limits):
+        print(f"warning: {warning}")
     if failures:
         raise ValueError("the simulator does not retell the log: " + "; ".join(failures))
 

@@ -11,6 +11,7 @@ from pipeline.calibration.fidelity import (
     fidelity_failures,
     fidelity_of_log,
     fidelity_rows,
+    fidelity_warnings,
     load_bands,
     logged_policy,
     replay_response_s,
@@ -123,7 +124,10 @@ def test_a_percentile_fails_beyond_its_tolerance_on_either_side(
 
 
 def test_the_tolerance_is_asked_of_the_whole_log_alone() -> None:
-    assert fidelity_failures([row(50, 0.9, band="high")], TOLERANCE) == []
+    rows = [row(50, 0.9, band="high"), row(50, 0.0, band="low")]
+    assert fidelity_failures(rows, TOLERANCE) == []
+    (told,) = fidelity_warnings(rows, TOLERANCE)
+    assert " at high load: " in told
 
 
 def test_a_failure_says_what_was_logged_and_simulated() -> None:
