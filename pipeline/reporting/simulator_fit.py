@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from pipeline.calibration.calibrate import Calibration
 from pipeline.calibration.fidelity import ALL_BANDS, FidelityRow
 from pipeline.reporting.charts import fidelity_chart, service_chart, specification
 from pipeline.reporting.inputs import ReportInputs
@@ -28,7 +29,19 @@ def calibration_section(inputs: ReportInputs) -> Html:
             "the batches after it.",
         ),
         _fit_table(inputs),
+        element("p", _spells(inputs.calibration)),
         _service_figure(inputs),
+    )
+
+
+def _spells(calibration: Calibration) -> str:
+    """How the noise of one batch goes with that of the next, in words."""
+    share, time_s = calibration.spells
+    if share == 0.0:
+        return "The noise is independent from batch to batch."
+    return (
+        f"{share:.0%} of the noise comes in spells: batches within about {time_s * 1e3:.0f} ms of "
+        "each other, on any replica, tend to be slow together."
     )
 
 
