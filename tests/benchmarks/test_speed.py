@@ -3,6 +3,7 @@
 Needs the extra `bench`. The table is printed and written to reports/benchmarks/speed.md.
 """
 
+import random
 import statistics
 import time
 from collections.abc import Callable
@@ -70,15 +71,57 @@ def engine_rps() -> tuple[float, float]:
     return rate(once), float(state.reward_terms[0, 1] / ENGINE_REQUESTS)
 
 
+def simpy_mean_response_s(
+    requests: int,
+    rate_rps: float,
+    replicas: int,
+    alpha_s: float,
+    beta_s: float,
+    cap: int,
+    seed: int,
+) -> float:
+    """Mean response time in s of `requests` Poisson requests, in idiomatic SimPy.
+
+    An idle replica takes what waits, up to `cap`, at once.
+    """
+    import simpy  # of the extra `bench`
+
+    generator, env = random.Random(seed), simpy.Environment()
+    waiting: list[float] = []
+    idle = list(range(replicas))[::-1]
+    total_s = 0.0
+
+    def serve(replica: int, batch: list[float]):
+        nonlocal total_s
+        yield env.timeout(alpha_s + beta_s * len(batch))
+        total_s += env.now * len(batch) - sum(batch)
+        idle.append(replica)
+        dispatch()
+
+    def dispatch() -> None:
+        while idle and waiting:
+            batch = waiting[:cap]
+            del waiting[:cap]
+            env.process(serve(idle.pop(), batch))
+
+    def arrive():
+        for _ in range(requests):
+            yield env.timeout(generator.expovariate(rate_rps))
+            waiting.append(env.now)
+            dispatch()
+
+    env.process(arrive())
+    env.run()
+    return total_s / requests
+
+
 def simpy_rps() -> tuple[float, float]:
     """The same of SimPy."""
-    import simpy_twin
-
     means = []
 
     def once() -> int:
         means.append(
-            simpy_twin.mean_response_s(
+            simpy_mean_response_s(
                 SIMPY_REQUESTS, RATE_RPS, REPLICAS, ALPHA_S, BETA_S, CAP, seed=len(means)
             )
         )
