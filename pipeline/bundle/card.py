@@ -30,7 +30,7 @@ action, reason = runtime.decide(features, action_mask)
 `features` are in the order, in the units and within the ranges below, as they are, not normalized.
 `action_mask` is True where an action is legal now: the replica can take a batch, the class has a
 request waiting, the size is at most the replica's maximum. A size above the queue length sends the
-whole queue. Action 0 waits: ask again at the next arrival or completion.
+whole queue. Action 0 waits: ask again {when}.
 
 `python runtime.py check .` compares hashes and the recorded answers. Do it on the machine that
 serves.
@@ -99,7 +99,12 @@ def card_text(manifest: dict[str, Any]) -> str:
         if a["batch_size"]
     ]
     hashes = [(name, f"`{value}`") for name, value in sorted(manifest["hashes"].items())]
+    tick_s = f"{manifest['tick_s']:g} s"
+    at_events = manifest["decision_epochs"] == "events"
     return TEMPLATE.format(
+        when=f"at the next arrival or completion, {tick_s} later at most"
+        if at_events
+        else f"at the next multiple of {tick_s}",
         name=manifest["name"],
         replicas=len(fallback["max_batch_size"]),
         classes=", ".join(f"`{name}`" for name in manifest["class_names"]),

@@ -146,6 +146,8 @@ def build_manifest(
         "name": description["name"],
         "algorithm": description["algorithm"],
         "seed": description["seed"],
+        "decision_epochs": str(scenario.decision_epochs),
+        "tick_s": scenario.tick_s,
         "encoder": encoder.name,
         "score": description["score"],
         "features": features,
