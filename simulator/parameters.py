@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from simulator.checks import check
+
 
 class DecisionEpochs(StrEnum):
     """When a `dispatch` decision is due.
@@ -28,11 +30,6 @@ class ClassChoice(StrEnum):
     HEAD_OF_LINE = "head_of_line"
 
 
-def _check(holds: bool, field: str, value: object, rule: str) -> None:
-    if not holds:
-        raise ValueError(f"{field} = {value!r}: {rule}")
-
-
 @dataclass(frozen=True)
 class RequestClass:
     """A kind of request: its name, its response-time target and its weight in the reward."""
@@ -42,14 +39,14 @@ class RequestClass:
     weight: float = 1.0
 
     def __post_init__(self) -> None:
-        _check(bool(self.name), "request_class.name", self.name, "must not be empty")
-        _check(
+        check(bool(self.name), "request_class.name", self.name, "must not be empty")
+        check(
             math.isfinite(self.slo_s) and self.slo_s > 0,
             f"{self.name}.slo_s",
             self.slo_s,
             "must be a positive, finite number of seconds",
         )
-        _check(
+        check(
             math.isfinite(self.weight) and self.weight >= 0,
             f"{self.name}.weight",
             self.weight,
@@ -75,19 +72,17 @@ class Replica:
         classes = len(self.alpha_s)
         for field in ("alpha_s", "beta_s", "noise_cv"):
             values = getattr(self, field)
-            _check(len(values) == classes, field, values, f"needs one value for each of {classes}")
+            check(len(values) == classes, field, values, f"needs one value for each of {classes}")
             for value in values:
-                _check(
+                check(
                     math.isfinite(value) and value >= 0, field, value, "must be finite, at least 0"
                 )
         for alpha_s, beta_s in zip(self.alpha_s, self.beta_s, strict=True):
-            _check(alpha_s + beta_s > 0, "alpha_s + beta_s", 0.0, "a batch must take some time")
-        _check(
-            self.max_batch_size >= 1, "max_batch_size", self.max_batch_size, "must be at least 1"
-        )
+            check(alpha_s + beta_s > 0, "alpha_s + beta_s", 0.0, "a batch must take some time")
+        check(self.max_batch_size >= 1, "max_batch_size", self.max_batch_size, "must be at least 1")
         for field in ("idle_power_w", "busy_power_w"):
             value = getattr(self, field)
-            _check(math.isfinite(value) and value >= 0, field, value, "must be finite, at least 0")
+            check(math.isfinite(value) and value >= 0, field, value, "must be finite, at least 0")
 
 
 @dataclass(frozen=True)
@@ -106,35 +101,33 @@ class Scenario:
     spell_time_s: float = 1.0  # in which that correlation falls to 1/e
 
     def __post_init__(self) -> None:
-        _check(len(self.request_classes) >= 1, "request_classes", (), "needs at least one class")
-        _check(len(self.replicas) >= 1, "replicas", (), "needs at least one replica")
+        check(len(self.request_classes) >= 1, "request_classes", (), "needs at least one class")
+        check(len(self.replicas) >= 1, "replicas", (), "needs at least one replica")
         names = [request_class.name for request_class in self.request_classes]
-        _check(len(set(names)) == len(names), "request_classes", names, "names must differ")
+        check(len(set(names)) == len(names), "request_classes", names, "names must differ")
         for number, replica in enumerate(self.replicas):
-            _check(
+            check(
                 len(replica.alpha_s) == len(self.request_classes),
                 f"replicas[{number}].alpha_s",
                 replica.alpha_s,
                 f"needs one value for each of {len(self.request_classes)} request classes",
             )
         menu = self.batch_sizes
-        _check(len(menu) >= 1, "batch_sizes", menu, "needs at least one batch size")
-        _check(menu[0] >= 1, "batch_sizes", menu[0], "a batch size must be at least 1")
-        _check(
+        check(len(menu) >= 1, "batch_sizes", menu, "needs at least one batch size")
+        check(menu[0] >= 1, "batch_sizes", menu[0], "a batch size must be at least 1")
+        check(
             all(a < b for a, b in pairwise(menu)),
             "batch_sizes",
             menu,
             "must ascend, without repeats",
         )
         smallest = min(replica.max_batch_size for replica in self.replicas)
-        _check(menu[0] <= smallest, "batch_sizes", menu, f"no size fits max_batch_size {smallest}")
-        _check(
-            self.queue_capacity >= 1, "queue_capacity", self.queue_capacity, "must be at least 1"
-        )
-        _check(0 <= self.spell_share < 1, "spell_share", self.spell_share, "must be in [0, 1)")
+        check(menu[0] <= smallest, "batch_sizes", menu, f"no size fits max_batch_size {smallest}")
+        check(self.queue_capacity >= 1, "queue_capacity", self.queue_capacity, "must be at least 1")
+        check(0 <= self.spell_share < 1, "spell_share", self.spell_share, "must be in [0, 1)")
         for field in ("tick_s", "rate_window_s", "spell_time_s"):
             value = getattr(self, field)
-            _check(math.isfinite(value) and value > 0, field, value, "must be positive and finite")
+            check(math.isfinite(value) and value > 0, field, value, "must be positive and finite")
 
     @property
     def class_names(self) -> tuple[str, ...]:

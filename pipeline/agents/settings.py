@@ -3,12 +3,9 @@
 import math
 from dataclasses import dataclass
 
+from simulator.checks import check
+
 NETWORK_KINDS = ("mlp", "attention")
-
-
-def _check(holds: bool, field: str, value: object, rule: str) -> None:
-    if not holds:
-        raise ValueError(f"{field} = {value!r}: {rule}")
 
 
 @dataclass(frozen=True)
@@ -36,19 +33,19 @@ class PolicyGradientSettings:
 
     def __post_init__(self) -> None:
         for field in ("steps", "lanes", "minibatch", "normalizer_steps"):
-            _check(getattr(self, field) >= 1, field, getattr(self, field), "must be at least 1")
+            check(getattr(self, field) >= 1, field, getattr(self, field), "must be at least 1")
         for field in ("learning_rate", "max_gradient_norm"):
             value = getattr(self, field)
-            _check(math.isfinite(value) and value > 0, field, value, "must be finite, above 0")
+            check(math.isfinite(value) and value > 0, field, value, "must be finite, above 0")
         for field in ("discount_rate", "entropy_weight"):
             value = getattr(self, field)
-            _check(math.isfinite(value) and value >= 0, field, value, "must be finite, at least 0")
-        _check(0 < self.discount <= 1, "discount", self.discount, "must be in (0, 1]")
-        _check(self.network in NETWORK_KINDS, "network", self.network, f"one of {NETWORK_KINDS}")
+            check(math.isfinite(value) and value >= 0, field, value, "must be finite, at least 0")
+        check(0 < self.discount <= 1, "discount", self.discount, "must be in (0, 1]")
+        check(self.network in NETWORK_KINDS, "network", self.network, f"one of {NETWORK_KINDS}")
         for field in ("hidden", "value_hidden"):
             sizes = getattr(self, field)
-            _check(bool(sizes) and min(sizes) >= 1, field, sizes, "needs sizes of at least 1")
-        _check(self.validate_every >= 0, "validate_every", self.validate_every, "must be >= 0")
+            check(bool(sizes) and min(sizes) >= 1, field, sizes, "needs sizes of at least 1")
+        check(self.validate_every >= 0, "validate_every", self.validate_every, "must be >= 0")
 
 
 @dataclass(frozen=True)
@@ -63,7 +60,7 @@ class ReinforceSettings(PolicyGradientSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         for field in ("value_epochs", "max_episode_steps"):
-            _check(getattr(self, field) >= 1, field, getattr(self, field), "must be at least 1")
+            check(getattr(self, field) >= 1, field, getattr(self, field), "must be at least 1")
 
 
 @dataclass(frozen=True)
@@ -78,6 +75,6 @@ class PPOSettings(PolicyGradientSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         for field in ("rollout_steps", "epochs"):
-            _check(getattr(self, field) >= 1, field, getattr(self, field), "must be at least 1")
-        _check(0 <= self.gae_lambda <= 1, "gae_lambda", self.gae_lambda, "must be in [0, 1]")
-        _check(0 < self.clip_range < 1, "clip_range", self.clip_range, "must be in (0, 1)")
+            check(getattr(self, field) >= 1, field, getattr(self, field), "must be at least 1")
+        check(0 <= self.gae_lambda <= 1, "gae_lambda", self.gae_lambda, "must be in [0, 1]")
+        check(0 < self.clip_range < 1, "clip_range", self.clip_range, "must be in (0, 1)")

@@ -4,11 +4,7 @@ import math
 from dataclasses import dataclass
 
 from pipeline.agents.settings import NETWORK_KINDS
-
-
-def _check(holds: bool, field: str, value: object, rule: str) -> None:
-    if not holds:
-        raise ValueError(f"{field} = {value!r}: {rule}")
+from simulator.checks import check
 
 
 @dataclass(frozen=True)
@@ -24,15 +20,15 @@ class OfflineSettings:
 
     def __post_init__(self) -> None:
         for field in ("updates", "updates_per_epoch", "minibatch"):
-            _check(getattr(self, field) >= 1, field, getattr(self, field), "must be at least 1")
+            check(getattr(self, field) >= 1, field, getattr(self, field), "must be at least 1")
         # d3rlpy would leave out the updates of an unfinished epoch, and say nothing.
         rule = f"must be a multiple of updates_per_epoch = {self.updates_per_epoch}"
-        _check(self.updates % self.updates_per_epoch == 0, "updates", self.updates, rule)
+        check(self.updates % self.updates_per_epoch == 0, "updates", self.updates, rule)
         rate = self.learning_rate
-        _check(math.isfinite(rate) and rate > 0, "learning_rate", rate, "must be finite, above 0")
-        _check(self.network in NETWORK_KINDS, "network", self.network, f"one of {NETWORK_KINDS}")
+        check(math.isfinite(rate) and rate > 0, "learning_rate", rate, "must be finite, above 0")
+        check(self.network in NETWORK_KINDS, "network", self.network, f"one of {NETWORK_KINDS}")
         positive = bool(self.hidden) and min(self.hidden) >= 1
-        _check(positive, "hidden", self.hidden, "needs sizes of at least 1")
+        check(positive, "hidden", self.hidden, "needs sizes of at least 1")
 
 
 @dataclass(frozen=True)
@@ -44,7 +40,7 @@ class DiscreteBCSettings(OfflineSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         value = self.logit_penalty
-        _check(math.isfinite(value) and value >= 0, "logit_penalty", value, "finite, at least 0")
+        check(math.isfinite(value) and value >= 0, "logit_penalty", value, "finite, at least 0")
 
 
 @dataclass(frozen=True)
@@ -62,12 +58,12 @@ class DiscreteCQLSettings(OfflineSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check(0 < self.discount <= 1, "discount", self.discount, "must be in (0, 1]")
+        check(0 < self.discount <= 1, "discount", self.discount, "must be in (0, 1]")
         for field in ("discount_rate", "conservative_weight"):
             value = getattr(self, field)
-            _check(math.isfinite(value) and value >= 0, field, value, "must be finite, at least 0")
+            check(math.isfinite(value) and value >= 0, field, value, "must be finite, at least 0")
         interval = self.target_update_interval
-        _check(interval >= 1, "target_update_interval", interval, "must be at least 1")
+        check(interval >= 1, "target_update_interval", interval, "must be at least 1")
 
 
 OFFLINE_SETTINGS: dict[str, type[OfflineSettings]] = {

@@ -5,7 +5,7 @@ the rule. The hyperparameters of an agent are defined beside its algorithm.
 """
 
 from pipeline.settings.build import build_settings
-from pipeline.settings.checks import CLASS_NAME, NAME, check, check_name
+from pipeline.settings.checks import CLASS_NAME, NAME, check_name
 from pipeline.settings.data import (
     CalibrationSettings,
     IngestSettings,
@@ -73,6 +73,5 @@ __all__ = [
     "ValidateSettings",
     "WorkloadSettings",
     "build_settings",
-    "check",
     "check_name",
 ]

@@ -11,8 +11,8 @@ from typing import Any
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from pipeline.settings.checks import check
 from pipeline.settings.root import Settings
+from simulator.checks import check
 
 
 def build_settings(values: Mapping[str, Any]) -> Settings:

@@ -2,14 +2,10 @@
 
 import re
 
+from simulator.checks import check
+
 NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")  # of a source, policy or agent: also a file name
 CLASS_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")  # of a request class
-
-
-def check(holds: bool, key: str, value: object, rule: str) -> None:
-    """Raises ValueError that names the key, the value and the rule, unless the rule holds."""
-    if not holds:
-        raise ValueError(f"{key} = {value!r}: {rule}")
 
 
 def check_name(key: str, name: object, pattern: re.Pattern[str] = NAME) -> None:

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from pipeline.settings.checks import (
     CLASS_NAME,
-    check,
     check_choice,
     check_name,
     check_positive,
     check_share,
 )
+from simulator.checks import check
 
 SOURCE_KINDS = ("serving_log", "azure_llm")
 

@@ -6,13 +6,13 @@ from typing import Any
 from pipeline.agents.settings import PPOSettings, ReinforceSettings
 from pipeline.offline.settings import DiscreteBCSettings, DiscreteCQLSettings
 from pipeline.settings.checks import (
-    check,
     check_choice,
     check_name,
     check_not_negative,
     check_positive,
     check_share,
 )
+from simulator.checks import check
 
 ENCODERS = ("full", "paper")
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from pipeline.settings.checks import check, check_name
+from pipeline.settings.checks import check_name
 from pipeline.settings.data import (
     CalibrationSettings,
     IngestSettings,
@@ -30,6 +30,7 @@ from pipeline.settings.simulation import (
     ScenarioSettings,
     WorkloadSettings,
 )
+from simulator.checks import check
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from pipeline.settings.checks import (
-    check,
     check_by_class,
     check_choice,
     check_not_negative,
     check_positive,
 )
+from simulator.checks import check
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pipeline.settings import SourceSettings, check
+from pipeline.settings import SourceSettings
 from pipeline.sources import azure_llm, serving_log
 from pipeline.sources.found import Found
 from pipeline.store import FileCounts, WarehouseBuilder
+from simulator.checks import check
 
 READERS: dict[str, Callable[[WarehouseBuilder, str, SourceSettings, Path], Found]] = {
     "serving_log": serving_log.read,

@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pipeline.settings import SourceSettings, check
+from pipeline.settings import SourceSettings
 from pipeline.sources.found import Found
 from pipeline.store import WarehouseBuilder, file_digest
+from simulator.checks import check
 
 COLUMNS = {
     "TIMESTAMP": "timestamp_cell",

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline.schema import RECORDS
-from pipeline.settings import CLASS_NAME, SourceSettings, check, check_name
+from pipeline.settings import CLASS_NAME, SourceSettings, check_name
 from pipeline.sources.found import Found
 from pipeline.store import FileCounts, WarehouseBuilder
+from simulator.checks import check
 
 FORMAT, VERSION = "batchwright-serving-log", 1
 FORMS = (".parquet", ".jsonl", ".jsonl.gz")

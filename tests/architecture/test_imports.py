@@ -27,7 +27,7 @@ ONLY = {
 
 # The levels of the simulator: a module may import those at its own level or below.
 LEVELS = [
-    {"parameters", "jit"},
+    {"checks", "parameters", "jit"},
     {"observation", "action", "arrivals", "noise", "queueing_theory"},
     {"state", "workload", "reward"},
     {"fifo", "service", "reference"},
