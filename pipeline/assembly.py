@@ -1,7 +1,8 @@
-"""Puts scenario, workload and reward together, from the configuration and the calibration."""
+"""Puts scenario, reward and episodes together, from the configuration and the calibration."""
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,24 +10,19 @@ import numpy as np
 
 from pipeline.calibration.calibrate import CalibratedService, Calibration, from_json
 from pipeline.calibration.log import LoggedRun, read_logged_run
-from pipeline.settings import (
-    LoggedWorkloadSettings,
-    PoissonWorkloadSettings,
-    Settings,
-    SquareBurstWorkloadSettings,
-    StressSettings,
-)
+from pipeline.settings import ClusterSettings, Settings, StressSettings
 from pipeline.validation.evaluation import Trial
+from pipeline.workloads import build_workload, evaluation_workloads
+from simulator.conditions import Autoscaler, DispatchDelay, Fault, Faults, Scaling, View
 from simulator.environment import Environment
-from simulator.parameters import ClassChoice, DecisionEpochs, Replica, RequestClass, Scenario
-from simulator.reward import Reward, paper_reward, weighted_reward
-from simulator.workload import (
-    Arrivals,
-    PoissonWorkload,
-    RecordedWorkload,
-    SquareBurstWorkload,
-    TraceWorkload,
-    Workload,
+from simulator.replica import Replica
+from simulator.reward import TERMS, Reward, paper_reward, weighted_reward
+from simulator.scenario import (
+    ClassChoice,
+    DecisionEpochs,
+    MixedBatches,
+    RequestClass,
+    Scenario,
 )
 
 _CLUSTER_KEYS = (
@@ -57,14 +53,19 @@ def build_scenario(
     """
     facts = {key: _fact(settings, calibration, key, as_logged) for key in _CLUSTER_KEYS}
     _check_classes(settings, calibration.class_names)
+    cluster = ClusterSettings() if as_logged else settings.cluster
     logged = len(calibration.service)
-    return Scenario(
+    scenario = Scenario(
         request_classes=tuple(
             RequestClass(name, settings.scenario.slo_s[name], settings.reward.class_weight[name])
             for name in calibration.class_names
         ),
         replicas=tuple(
-            _replica(calibration.service[number % logged], int(facts["max_batch_size"]))
+            _replica(
+                calibration.service[number % logged],
+                int(facts["max_batch_size"]),
+                cluster.price_per_hour,
+            )
             for number in range(int(facts["replicas"]))
         ),
         batch_sizes=tuple(int(size) for size in facts["batch_sizes"]),
@@ -73,9 +74,41 @@ def build_scenario(
         decision_epochs=DecisionEpochs(facts["decision_epochs"]),
         tick_s=float(facts["tick_s"]),
         rate_window_s=float(facts["rate_window_s"]),
-        spell_share=calibration.spells.share,
-        spell_time_s=calibration.spells.time_s,
+        spell_share=_either(cluster.spell_share, calibration.spells.share),
+        spell_time_s=_either(cluster.spell_time_s, calibration.spells.time_s),
     )
+    return _with_conditions(scenario, cluster)
+
+
+def _with_conditions(scenario: Scenario, cluster: ClusterSettings) -> Scenario:
+    """The scenario with what `cluster` adds to a plain one; ValueError where it does not fit."""
+    faults, scaling, scaler = cluster.faults, cluster.scaling, cluster.scaling.autoscaler
+    autoscaler = None
+    if scaler.target_in_system is not None:
+        autoscaler = Autoscaler(
+            scaler.target_in_system, scaler.keep_warm_replicas, scaler.scale_down_delay_s
+        )
+    return dataclasses.replace(
+        scenario,
+        replica_backlog=cluster.replica_backlog,
+        mixed=MixedBatches(cluster.mixed),
+        control_interval_s=scaler.control_interval_s,
+        dispatch_delay=DispatchDelay(**dataclasses.asdict(cluster.dispatch_delay)),
+        view=View(**dataclasses.asdict(cluster.view)),
+        faults=Faults(
+            tuple(Fault(**dataclasses.asdict(fault)) for fault in faults.scripted.values()),
+            _either(faults.mean_time_between_s, math.inf),
+            faults.repair_s,
+            faults.requeue,
+        ),
+        scaling=Scaling(
+            scaling.cold_start_s, scaling.cold_start_cv, scaling.initial_replicas, autoscaler
+        ),
+    )
+
+
+def _either(given: float | None, otherwise: float) -> float:
+    return otherwise if given is None else given
 
 
 def _check_classes(settings: Settings, names: tuple[str, ...]) -> None:
@@ -88,13 +121,14 @@ def _check_classes(settings: Settings, names: tuple[str, ...]) -> None:
             raise ValueError(f"{key} = {given!r}: needs the classes of the log: {', '.join(names)}")
 
 
-def _replica(cells: list[CalibratedService], max_batch_size: int) -> Replica:
+def _replica(cells: list[CalibratedService], max_batch_size: int, price_per_hour: float) -> Replica:
     """A replica with the fits `[C]` of its classes."""
     return Replica(
         alpha_s=tuple(cell.fit.alpha_s for cell in cells),
         beta_s=tuple(cell.fit.beta_s for cell in cells),
         noise_cv=tuple(cell.fit.noise_cv for cell in cells),
         max_batch_size=max_batch_size,
+        price_per_hour=price_per_hour,
     )
 
 
@@ -131,79 +165,9 @@ def build_reward(settings: Settings, scenario: Scenario) -> Reward:
     return weighted_reward(
         scenario,
         {term: getattr(reward, term) for term in by_class},
-        {term: getattr(reward, term) for term in ("replica_seconds", "energy_j")},
+        {term: getattr(reward, term) for term in TERMS},
         reward.scale,
     )
-
-
-def split_arrivals(run: LoggedRun, calibration: Calibration, split: str) -> Arrivals:
-    """The logged requests of a split, their instants counted from its start."""
-    span = calibration.splits[split]
-    return run.arrivals.window(span.start_s, span.end_s)
-
-
-def build_workload(
-    settings: Settings, calibration: Calibration, run: LoggedRun, split: str
-) -> Workload:
-    """The load that policies are tuned and trained on: windows of the split, or generated."""
-    workload = settings.workload
-    if isinstance(workload, LoggedWorkloadSettings):
-        arrivals = split_arrivals(run, calibration, split)
-        return TraceWorkload(arrivals, calibration.splits[split].span_s, workload.rate_scale)
-    return _generated(settings, calibration, 1.0)
-
-
-def evaluation_workloads(
-    settings: Settings,
-    calibration: Calibration,
-    run: LoggedRun,
-    split: str,
-    episodes: int,
-    rate_scale: float = 1.0,
-) -> tuple[list[Workload], np.ndarray]:
-    """At least `episodes` workloads, and for each the number of the window it shows.
-
-    A logged split is cut into windows of `horizon_s` that do not overlap; each is shown equally
-    often, under other noise. Generated workloads are each a window of their own. `rate_scale`
-    multiplies the arrival rate. Raises ValueError where the split is shorter than one window.
-    """
-    workload = settings.workload
-    if not isinstance(workload, LoggedWorkloadSettings):
-        return [_generated(settings, calibration, rate_scale)] * episodes, np.arange(episodes)
-    scale = workload.rate_scale * rate_scale
-    arrivals = split_arrivals(run, calibration, split)
-    length_s = settings.scenario.horizon_s * scale
-    count = int(calibration.splits[split].span_s / length_s + 1e-9)
-    if count == 0:
-        raise ValueError(
-            f"scenario.horizon_s = {settings.scenario.horizon_s!r}: the {split} split spans "
-            f"{calibration.splits[split].span_s:g} s and has no window of {length_s:g} s"
-        )
-    windows: list[Workload] = []
-    for number in range(count):
-        window = arrivals.window(number * length_s, (number + 1) * length_s)
-        windows.append(RecordedWorkload(window._replace(arrival_s=window.arrival_s / scale)))
-    repeats = -(-episodes // count)
-    return windows * repeats, np.tile(np.arange(count), repeats)
-
-
-def _generated(settings: Settings, calibration: Calibration, rate_scale: float) -> Workload:
-    workload, names = settings.workload, calibration.class_names
-
-    def rates_rps(by_class: dict[str, float]) -> tuple[float, ...]:
-        return tuple(by_class[name] * rate_scale for name in names)
-
-    if isinstance(workload, PoissonWorkloadSettings):
-        return PoissonWorkload(rates_rps(workload.rate_rps))
-    if isinstance(workload, SquareBurstWorkloadSettings):
-        return SquareBurstWorkload(
-            rates_rps(workload.low_rps),
-            rates_rps(workload.high_rps),
-            workload.low_s,
-            workload.high_s,
-            workload.random_phase,
-        )
-    raise ValueError(f"workload.kind = {workload.kind!r}: does not generate arrivals")
 
 
 class Study(NamedTuple):

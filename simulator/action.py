@@ -4,21 +4,29 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulator.parameters import ClassChoice, Scenario
+from simulator.by_reference import by_reference
+from simulator.scenario import ClassChoice, DecisionKind, Scenario
 
 WAIT = 0
 HEAD_OF_LINE = -1
+KEPT = -1  # a set-point that the action leaves alone
 
 
+@by_reference
 class ActionTable(NamedTuple):
-    """The meaning of each action. Action 0 is WAIT; its row holds replica -1 and batch size 0.
+    """The meaning of each action.
 
-    `request_class` is HEAD_OF_LINE (-1) where the action takes the class at the head of the line.
+    `dispatch`: action 0 is WAIT (replica -1, batch size 0), the others send a batch.
+    `request_class` is HEAD_OF_LINE (-1) where that is the class at the head of the line.
+    `route`: action k is replica k. `tune`: the set-points, KEPT (-1) where left alone.
     """
 
-    replica: np.ndarray  # [A]
+    replica: np.ndarray  # [A] -1 under `tune`
     request_class: np.ndarray  # [A]
-    batch_size: np.ndarray  # [A] requests, before clipping to the queue
+    batch_size: np.ndarray  # [A] requests, before clipping to the queue; or max_batch_size
+    batch_timeout_s: np.ndarray  # [A] s
+    max_num_seqs: np.ndarray  # [A]
+    replicas_on: np.ndarray  # [A]
 
     @property
     def size(self) -> int:
@@ -27,30 +35,75 @@ class ActionTable(NamedTuple):
 
 
 def action_table(scenario: Scenario) -> ActionTable:
-    """The actions of a scenario: WAIT, then (replica, class, batch size) with the size fastest.
+    """The actions of a scenario, by its decision kind.
 
-    With `class_choice: head_of_line` there is one class slot only, so K = 2 and sizes 1..32 give
-    the paper's 1 + 2 * 32 = 65 actions (section 4.1). Sizes above a replica's max_batch_size stay
-    in the table and are masked.
+    `dispatch`: WAIT, then (replica, class, batch size) with the size fastest. With
+    `class_choice: head_of_line` there is one class slot only, so K = 2 and sizes 1..32 give the
+    paper's 1 + 2 * 32 = 65 actions (section 4.1). Sizes above a replica's max_batch_size stay in
+    the table and are masked. `tune`: every combination of the menus, the last fastest.
     """
+    if scenario.decision == DecisionKind.TUNE:
+        points = scenario.set_points
+        menus = np.meshgrid(
+            *(
+                np.array(menu or (KEPT,), float)
+                for menu in (
+                    points.max_batch_size,
+                    points.batch_timeout_s,
+                    points.max_num_seqs,
+                    points.replicas_on,
+                )
+            ),
+            indexing="ij",
+        )
+        return _table(
+            len(menus[0].ravel()), **dict(zip(_SET_POINTS, map(np.ravel, menus), strict=True))
+        )
+    replicas = np.arange(len(scenario.replicas))
+    if scenario.decision == DecisionKind.ROUTE:
+        return _table(len(replicas), replica=replicas)
     if scenario.class_choice == ClassChoice.HEAD_OF_LINE:
         classes = np.array([HEAD_OF_LINE])
     else:
         classes = np.arange(len(scenario.request_classes))
     replica, request_class, batch_size = np.meshgrid(
-        np.arange(len(scenario.replicas)), classes, np.array(scenario.batch_sizes), indexing="ij"
+        replicas, classes, np.array(scenario.batch_sizes), indexing="ij"
     )
+    return _table(
+        1 + replica.size,
+        replica=np.concatenate([[-1], replica.ravel()]),
+        request_class=np.concatenate([[HEAD_OF_LINE], request_class.ravel()]),
+        batch_size=np.concatenate([[0], batch_size.ravel()]),
+    )
+
+
+_SET_POINTS = ("batch_size", "batch_timeout_s", "max_num_seqs", "replicas_on")
+
+
+def _table(actions: int, **columns: np.ndarray) -> ActionTable:
+    """A table whose other columns are -1."""
     return ActionTable(
-        replica=np.concatenate([[-1], replica.ravel()]).astype(np.int64),
-        request_class=np.concatenate([[HEAD_OF_LINE], request_class.ravel()]).astype(np.int64),
-        batch_size=np.concatenate([[0], batch_size.ravel()]).astype(np.int64),
+        **{
+            field: np.asarray(
+                columns.get(field, np.full(actions, -1)),
+                np.float64 if field == "batch_timeout_s" else np.int64,
+            )
+            for field in ActionTable._fields
+        }
     )
 
 
 def describe_action(table: ActionTable, action: int, class_names: tuple[str, ...]) -> str:
     """A person's words for an action, such as `replica 1, fast, batch size 8`."""
-    if action == WAIT:
+    if table.replica[action] < 0 and table.batch_size[action] != 0:
+        points = (f"{name} {getattr(table, name)[action]:g}" for name in _SET_POINTS)
+        return ", ".join(point for point in points if not point.endswith(" -1")).replace(
+            "batch_size", "max_batch_size"
+        )
+    if table.replica[action] < 0:
         return "wait"
+    if table.batch_size[action] < 0:
+        return f"replica {table.replica[action]}"
     request_class = table.request_class[action]
     name = "head of line" if request_class == HEAD_OF_LINE else class_names[request_class]
     return f"replica {table.replica[action]}, {name}, batch size {table.batch_size[action]}"
@@ -59,11 +112,12 @@ def describe_action(table: ActionTable, action: int, class_names: tuple[str, ...
 def legal_actions(
     table: ActionTable, queue_length: np.ndarray, can_take: np.ndarray, max_batch_size: np.ndarray
 ) -> np.ndarray:
-    """The action mask `[B, A]`, from queue lengths `[B, C]` and idle replicas `[B, K]`.
+    """The action mask `[B, A]` of a `dispatch` decision where every replica serves every class.
 
-    WAIT is always legal. (replica, class, size) is legal where the replica can take a batch, the
-    class has a request waiting, and the size is at most the replica's `max_batch_size [K]`. A size
-    above the queue length is legal: it is clipped.
+    From queue lengths `[B, C]` and the replicas that can take a batch `[B, K]`. WAIT is always
+    legal. (replica, class, size) is legal where the replica can take a batch, the class has a
+    request waiting, and the size is at most the replica's `max_batch_size [K]`. A size above the
+    queue length is legal: it is clipped.
     """
     waiting = np.concatenate([queue_length > 0, (queue_length > 0).any(1, keepdims=True)], axis=1)
     mask = can_take.astype(bool)[:, table.replica] & waiting[:, table.request_class]

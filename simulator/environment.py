@@ -1,18 +1,21 @@
 """The simulator as an environment of many lanes, for rules and for learned policies."""
 
+import copy
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from simulator.action import action_table
-from simulator.engine import start_lanes, step_lanes
-from simulator.noise import draw_noise
+from simulator.engine import run_lanes
+from simulator.episode import start_lanes
+from simulator.future import Future, draw_future, spawn_streams
+from simulator.layout import empty_state
 from simulator.observation import Observation
-from simulator.parameters import Scenario
-from simulator.reward import Reward
-from simulator.state import RECORD_NOTHING, ClusterState, Ending, Recording, empty_state
-from simulator.workload import Arrivals, Workload, check_arrivals
+from simulator.reward import Reward, reward_term_names
+from simulator.scenario import Scenario
+from simulator.state import RECORD_NOTHING, ClusterState, Ending, Recording
+from simulator.workload import Workload
 
 
 class Step(NamedTuple):
@@ -36,6 +39,9 @@ class RequestRecords(NamedTuple):
     dispatch_s: np.ndarray  # [R] s, NaN where not dispatched
     departure_s: np.ndarray  # [R] s, NaN where not answered
     status: np.ndarray  # [R] RequestStatus
+    replica: np.ndarray  # [R] -1 where not dispatched
+    first_token_s: np.ndarray  # [R] s, NaN before; continuous batching only
+    output_tokens: np.ndarray  # [R] 0 unless continuous batching
 
 
 class Environment:
@@ -67,20 +73,28 @@ class Environment:
         for field, value, low in (("horizon_s", horizon_s, 1e-9), ("drain_s", drain_s, 0.0)):
             if not (np.isfinite(value) and value >= low):
                 raise ValueError(f"{field} = {value!r}: must be finite and at least {low:g}")
+        terms = reward_term_names(scenario.class_names)
+        if len(reward.weights) != len(terms):
+            raise ValueError(
+                f"reward.weights: {len(reward.weights)} weights; needs one for each of "
+                f"{len(terms)} terms: {', '.join(terms)}"
+            )
         self.scenario, self.lanes, self.reward = scenario, lanes, reward
         self.table = action_table(scenario)
         self.parameters = scenario.parameters()
         self._workloads, self._horizon_s, self._drain_s = workloads, horizon_s, drain_s
         self._recording = recording
-        arrival_stream, noise_stream = generator.spawn(2)
-        self._arrival_streams = arrival_stream.spawn(lanes)
-        self._noise_streams = noise_stream.spawn(lanes)
+        self._streams = spawn_streams(generator, lanes)
         self.state = empty_state(scenario, lanes, 1, recording)
+        start_lanes(self.parameters, self.state, np.ones(lanes, np.bool_))
+        self.state.ending[:] = Ending.TRUNCATED  # nothing runs before the first reset
         self._observation = _empty_observation(scenario, lanes)
         self._action_mask = np.zeros((lanes, self.table.size), np.bool_)
         self._reward_terms = np.zeros_like(self.state.reward_terms)
         self._holding_s = np.zeros(lanes)
         self._rows = np.arange(lanes)
+        self._no_starts = np.zeros(lanes, np.bool_)
+        self._no_action = np.full(lanes, -1, np.int64)
 
     @property
     def action_count(self) -> int:
@@ -98,12 +112,9 @@ class Environment:
         """
         starts = np.ones(self.lanes, np.bool_) if lanes is None else np.asarray(lanes, np.bool_)
         for lane in np.flatnonzero(starts):
-            arrivals = self._workloads[lane].draw(self._horizon_s, self._arrival_streams[lane])
-            check_arrivals(arrivals, len(self.scenario.request_classes))
-            self._place(int(lane), arrivals)
-        start_lanes(
-            self.parameters, self.state, self.table, starts, self._observation, self._action_mask
-        )
+            self._place(int(lane), self._draw(int(lane)))
+        start_lanes(self.parameters, self.state, starts)
+        self._run(starts, self._no_action)
         return self._observation, self._action_mask
 
     def step(self, action: np.ndarray) -> Step:
@@ -118,16 +129,7 @@ class Environment:
         if illegal.any():
             lane = int(np.argmax(illegal))
             raise ValueError(f"action = {action[lane]} in lane {lane}: the action mask forbids it")
-        step_lanes(
-            self.parameters,
-            self.state,
-            self.table,
-            action,
-            self._observation,
-            self._action_mask,
-            self._reward_terms,
-            self._holding_s,
-        )
+        self._run(self._no_starts, action)
         return Step(
             observation=self._observation,
             action_mask=self._action_mask,
@@ -137,6 +139,33 @@ class Environment:
             terminated=self.state.ending == Ending.TERMINATED,
             truncated=self.state.ending == Ending.TRUNCATED,
         )
+
+    def branch(self, lanes: np.ndarray) -> "Environment":
+        """An environment whose lane i goes on from the present state of `lanes [n]`'s i-th lane.
+
+        Its lanes have the same future arrivals, noise, delays and faults as the lane that they
+        come from, in this episode and in later ones, so that actions can be judged by paired
+        rollouts: `branch(np.full(n, lane))` copies one lane n times. Nothing is shared.
+        """
+        lanes = np.asarray(lanes, np.int64)
+        if lanes.ndim != 1 or len(lanes) == 0 or lanes.min() < 0 or lanes.max() >= self.lanes:
+            raise ValueError(f"lanes = {lanes!r}: needs numbers in 0..{self.lanes - 1}")
+        other = copy.copy(self)
+        other.lanes = len(lanes)
+        other._workloads = [self._workloads[lane] for lane in lanes]
+        other._streams = [copy.deepcopy(self._streams[lane]) for lane in lanes]
+        other.state = ClusterState(*(field[lanes] for field in self.state))
+        other._observation = Observation(*(field[lanes] for field in self._observation))
+        other._action_mask = self._action_mask[lanes]
+        other._reward_terms, other._holding_s = self._reward_terms[lanes], self._holding_s[lanes]
+        other._rows = np.arange(other.lanes)
+        other._no_starts = np.zeros(other.lanes, np.bool_)
+        other._no_action = np.full(other.lanes, -1, np.int64)
+        return other
+
+    def decision(self) -> tuple[Observation, np.ndarray]:
+        """The observation and the action mask of the decisions that are due now."""
+        return self._observation, self._action_mask
 
     def request_records(self) -> RequestRecords:
         """All requests that have arrived so far. Needs `Recording(requests=True)`."""
@@ -152,38 +181,76 @@ class Environment:
             dispatch_s=state.request_dispatch_s[lane, request],
             departure_s=state.request_departure_s[lane, request],
             status=state.request_status[lane, request],
+            replica=state.request_replica[lane, request],
+            first_token_s=(
+                state.request_first_token_s[lane, request]
+                if self.scenario.continuous
+                else np.full(len(lane), np.nan)
+            ),
+            output_tokens=(
+                state.output_tokens[lane, request]
+                if self.scenario.continuous
+                else np.zeros(len(lane), np.int32)
+            ),
         )
 
-    def _place(self, lane: int, arrivals: Arrivals) -> None:
+    def _run(self, starts: np.ndarray, action: np.ndarray) -> None:
+        """Lanes start an episode or take an action, and run to their next decision."""
+        run_lanes(
+            self.parameters,
+            self.state,
+            self.table,
+            starts,
+            action,
+            self._observation,
+            self._action_mask,
+            self._reward_terms,
+            self._holding_s,
+        )
+
+    def _draw(self, lane: int) -> Future:
+        workload, streams = self._workloads[lane], self._streams[lane]
+        return draw_future(self.scenario, workload, self._horizon_s, self._drain_s, streams)
+
+    def _place(self, lane: int, future: Future) -> None:
         """Writes the future of an episode into the state, which grows where it is too small."""
-        count = len(arrivals.arrival_s)
-        if count > self.state.arrival_s.shape[1]:
-            self.state = _grown(self.scenario, self.state, count, self._recording)
-        state = self.state
-        state.arrival_s[lane, :count] = arrivals.arrival_s
+        count, boundaries = len(future.arrivals.arrival_s), future.fault_s.shape[1]
+        places = (self.state.arrival_s.shape[1], self.state.fault_s.shape[2])
+        if count > places[0] or boundaries > places[1]:
+            room = tuple(
+                old if new <= old else new + new // 4
+                for old, new in zip(places, (count, boundaries), strict=True)
+            )
+            self.state = _grown(self.scenario, self.state, room, self._recording)
+        state, arrivals = self.state, future.arrivals
         state.arrival_s[lane, count:] = np.inf
-        state.request_class[lane, :count] = arrivals.request_class
-        state.size[lane, :count] = arrivals.size
+        for field, values in (
+            ("arrival_s", arrivals.arrival_s),
+            ("request_class", arrivals.request_class),
+            ("size", arrivals.size),
+            ("prompt_tokens", arrivals.prompt_tokens),
+            ("output_tokens", arrivals.output_tokens),
+            ("noise_z", future.noise_z),
+            ("delay_s", future.delay_s),
+        ):
+            if getattr(state, field).shape[1]:
+                getattr(state, field)[lane, :count] = values
+        state.cold_start_s[lane] = future.cold_start_s
+        state.fault_s[lane, :, :boundaries] = future.fault_s
+        state.fault_s[lane, :, boundaries:] = np.inf
         state.request_count[lane] = count
         state.horizon_s[lane] = self._horizon_s + self._drain_s
         state.drains[lane] = self._drain_s > 0
-        if state.noise_z.shape[1]:
-            state.noise_z[lane, :count] = draw_noise(
-                arrivals.arrival_s,
-                self.scenario.spell_share,
-                self.scenario.spell_time_s,
-                self._noise_streams[lane],
-            )
 
 
 def _grown(
-    scenario: Scenario, state: ClusterState, requests: int, recording: Recording
+    scenario: Scenario, state: ClusterState, room: tuple[int, ...], recording: Recording
 ) -> ClusterState:
-    """The same state with room for `requests` requests and a quarter more."""
-    wider = empty_state(scenario, len(state.clock_s), requests + requests // 4, recording)
+    """The same state with room for other numbers of requests and of boundaries of faults."""
+    requests, boundaries = room
+    wider = empty_state(scenario, len(state.clock_s), requests, recording, boundaries)
     for old, new in zip(state, wider, strict=True):
         new[tuple(slice(0, length) for length in old.shape)] = old
-    wider.arrival_s[:, state.arrival_s.shape[1] :] = np.inf
     return wider
 
 
@@ -193,6 +260,7 @@ def _empty_observation(scenario: Scenario, lanes: int) -> Observation:
         queue_length=np.zeros((lanes, classes)),
         oldest_wait_s=np.zeros((lanes, classes)),
         head_class=np.full(lanes, -1, np.int64),
+        head_size=np.zeros(lanes),
         since_dispatch_s=np.zeros(lanes),
         last_replica=np.full(lanes, -1, np.int64),
         can_take=np.zeros((lanes, replicas)),
@@ -201,4 +269,9 @@ def _empty_observation(scenario: Scenario, lanes: int) -> Observation:
         arrival_rate_rps=np.zeros((lanes, classes)),
         response_p95_s=np.zeros(lanes),
         utilization=np.zeros((lanes, replicas)),
+        replica_state=np.zeros((lanes, replicas)),
+        in_flight=np.zeros((lanes, replicas)),
+        kv_fill=np.zeros((lanes, replicas)),
+        replica_queue_length=np.zeros((lanes, replicas, classes)),
+        set_points=np.zeros((lanes, 4)),
     )

@@ -1,4 +1,4 @@
-"""What an episode was like for its users: response times, throughput, shedding, SLOs."""
+"""What an episode was like for its users: response and token times, throughput, shedding, SLOs."""
 
 from typing import NamedTuple
 
@@ -23,6 +23,21 @@ class ClassMetrics(NamedTuple):
     response_p50_s: float
     response_p95_s: float
     response_p99_s: float
+
+
+class TokenMetrics(NamedTuple):
+    """Token times of one request class. Percentiles are over answered requests, NaN without any.
+
+    The time per output token (TPOT) is of the tokens after the first, so requests with one token
+    have none.
+    """
+
+    ttft_p50_s: float
+    ttft_p95_s: float
+    ttft_p99_s: float
+    tpot_p50_s: float
+    tpot_p95_s: float
+    tpot_p99_s: float
 
 
 def response_percentiles_s(response_s: np.ndarray, percentiles: list[float]) -> np.ndarray:
@@ -64,3 +79,19 @@ def class_metrics(
         response_p95_s=float(p95_s),
         response_p99_s=float(p99_s),
     )
+
+
+def token_metrics(records: RequestRecords, request_class: int) -> TokenMetrics:
+    """Token times of one class under continuous batching, all lanes together.
+
+    `ttft = first token - arrival` and `tpot = (departure - first token) / (output tokens - 1)`.
+    """
+    answered = records.status == RequestStatus.COMPLETED
+    answered &= (records.request_class == request_class) & np.isfinite(records.first_token_s)
+    several = answered & (records.output_tokens > 1)
+    ttft_s = (records.first_token_s - records.arrival_s)[answered]
+    decoding_s = (records.departure_s - records.first_token_s)[several]
+    tpot_s = decoding_s / (records.output_tokens[several] - 1)
+    percentiles = [50.0, 95.0, 99.0]
+    columns = [response_percentiles_s(values, percentiles) for values in (ttft_s, tpot_s)]
+    return TokenMetrics(*np.concatenate(columns).tolist())

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from simulator.jit import kernel
+from simulator.jit import entry_kernel
 
 
-@kernel
+@entry_kernel
 def _revert(arrival_s: np.ndarray, time_s: float, spell: np.ndarray) -> None:
     """Turns independent normals into a stationary Ornstein-Uhlenbeck path at `arrival_s`."""
     for number in range(1, len(spell)):

@@ -1,16 +1,30 @@
 """What a policy may see, in natural units, and how it becomes the feature vector of a network."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
 
-from simulator.parameters import Scenario
+from simulator.by_reference import by_reference
+from simulator.scenario import DecisionKind, QueuePlace, Scenario
 
-RESPONSE_WINDOW = 32  # answered requests that `response_p95_s` looks back on
+RESPONSE_WINDOW = 32  # answered requests that `response_p95_s` looks back on; a power of two
 
 
+class ReplicaState(IntEnum):
+    """What the dispatcher sees of a replica."""
+
+    OFF = 0
+    STARTING = 1
+    IDLE = 2
+    BUSY = 3
+    DOWN = 4
+
+
+@by_reference
 class Observation(NamedTuple):
     """What the dispatcher knows at a decision, lane first. B lanes, C classes, K replicas.
 
@@ -19,15 +33,22 @@ class Observation(NamedTuple):
 
     queue_length: np.ndarray  # [B, C] requests waiting
     oldest_wait_s: np.ndarray  # [B, C] s that the oldest of the class has waited, 0 if none waits
-    head_class: np.ndarray  # [B] class of the request that has waited longest, -1 if none waits
+    head_class: np.ndarray  # [B] class of the request that has waited longest, or that is to be
+    # routed now; -1 if there is none
+    head_size: np.ndarray  # [B] its size, or its prompt tokens; 0 if there is none
     since_dispatch_s: np.ndarray  # [B] s since the last dispatch, or since the start
     last_replica: np.ndarray  # [B] replica of the last dispatch, -1 before the first
-    can_take: np.ndarray  # [B, K] 1.0 where the replica can take a batch now
+    can_take: np.ndarray  # [B, K] 1.0 where the replica can take a batch, or the request, now
     remaining_service_s: np.ndarray  # [B, K] expected s to completion, 0 where idle or overdue
-    in_service: np.ndarray  # [B, K] requests of the batch in service
+    in_service: np.ndarray  # [B, K] requests of the batch in service, or sequences running
     arrival_rate_rps: np.ndarray  # [B, C] exponentially weighted over rate_window_s
     response_p95_s: np.ndarray  # [B] nearest-rank P95 of the last RESPONSE_WINDOW answered; 0 first
     utilization: np.ndarray  # [B, K] share of time busy, exponentially weighted over rate_window_s
+    replica_state: np.ndarray  # [B, K] ReplicaState
+    in_flight: np.ndarray  # [B, K] requests sent to the replica and unanswered
+    kv_fill: np.ndarray  # [B, K] share of the KV memory in use, 0 unless continuous
+    replica_queue_length: np.ndarray  # [B, K, C] requests waiting in the replica's own queue
+    set_points: np.ndarray  # [B, 4] max_batch_size, batch_timeout_s, max_num_seqs, replicas on
 
 
 @dataclass(frozen=True)
@@ -53,47 +74,101 @@ def _one_hot(number: np.ndarray, size: int) -> np.ndarray:
     return (number[:, None] == np.arange(size)).astype(np.float32)
 
 
+Block = tuple[tuple[Feature, ...], Callable[[Observation], np.ndarray]]  # encoded as [B, n]
+
+
 def full_encoder(scenario: Scenario) -> Encoder:
-    """Every field of the observation in natural units; classes one-hot."""
+    """Every field of the observation that can change in the scenario, in natural units.
+
+    Numbers of classes, replicas and states are one-hot.
+    """
     names, replicas = scenario.class_names, range(len(scenario.replicas))
-    infinite, capacity = float("inf"), float(scenario.queue_capacity)
-    features = (
-        *(Feature(f"queue_length.{c}", "requests", 0, capacity) for c in names),
-        *(Feature(f"oldest_wait_s.{c}", "s", 0, infinite) for c in names),
-        *(Feature(f"head_class.{c}", "1", 0, 1) for c in names),
-        Feature("since_dispatch_s", "s", 0, infinite),
-        *(Feature(f"last_replica.{k}", "1", 0, 1) for k in replicas),
-        *(Feature(f"can_take.{k}", "1", 0, 1) for k in replicas),
-        *(Feature(f"remaining_service_s.{k}", "s", 0, infinite) for k in replicas),
-        *(
-            Feature(f"in_service.{k}", "requests", 0, float(scenario.replicas[k].max_batch_size))
-            for k in replicas
+    queues = 1 if scenario.queues == QueuePlace.CENTRAL else len(scenario.replicas)
+    # What faults or preemption put back may exceed the capacity.
+    capacity = math.inf if scenario.may_requeue else float(scenario.queue_capacity * queues)
+    blocks: list[Block] = [
+        (_each("queue_length", names, "requests", capacity), lambda o: o.queue_length),
+        (_each("oldest_wait_s", names, "s"), lambda o: o.oldest_wait_s),
+        (_each("head_class", names, "1", 1), lambda o: _one_hot(o.head_class, len(names))),
+        ((Feature("since_dispatch_s", "s", 0, math.inf),), lambda o: o.since_dispatch_s[:, None]),
+        (
+            _each("last_replica", replicas, "1", 1),
+            lambda o: _one_hot(o.last_replica, len(replicas)),
         ),
-        *(Feature(f"arrival_rate_rps.{c}", "requests/s", 0, infinite) for c in names),
-        Feature("response_p95_s", "s", 0, infinite),
-        *(Feature(f"utilization.{k}", "1", 0, 1) for k in replicas),
-    )
+        (_each("can_take", replicas, "1", 1), lambda o: o.can_take),
+        (_each("remaining_service_s", replicas, "s"), lambda o: o.remaining_service_s),
+        (
+            tuple(
+                Feature(f"in_service.{k}", "requests", 0, _most_in_service(scenario, k))
+                for k in replicas
+            ),
+            lambda o: o.in_service,
+        ),
+        (_each("arrival_rate_rps", names, "requests/s"), lambda o: o.arrival_rate_rps),
+        ((Feature("response_p95_s", "s", 0, math.inf),), lambda o: o.response_p95_s[:, None]),
+        (_each("utilization", replicas, "1", 1), lambda o: o.utilization),
+        *_blocks_of_options(scenario),
+    ]
 
     def encode(observation: Observation) -> np.ndarray:
-        return np.concatenate(
-            [
-                observation.queue_length,
-                observation.oldest_wait_s,
-                _one_hot(observation.head_class, len(names)),
-                observation.since_dispatch_s[:, None],
-                _one_hot(observation.last_replica, len(replicas)),
-                observation.can_take,
-                observation.remaining_service_s,
-                observation.in_service,
-                observation.arrival_rate_rps,
-                observation.response_p95_s[:, None],
-                observation.utilization,
-            ],
-            axis=1,
-            dtype=np.float32,
-        )
+        parts = [read(observation) for _, read in blocks]
+        return np.concatenate(parts, axis=1, dtype=np.float32)
 
-    return Encoder("full", features, encode)
+    return Encoder("full", tuple(f for features, _ in blocks for f in features), encode)
+
+
+def _each(
+    field: str, numbers: Iterable[object], unit: str, high: float = math.inf
+) -> tuple[Feature, ...]:
+    return tuple(Feature(f"{field}.{number}", unit, 0, high) for number in numbers)
+
+
+def _most_in_service(scenario: Scenario, replica: int) -> float:
+    tokens = scenario.replicas[replica].tokens
+    return float(tokens.max_num_seqs if tokens else scenario.replicas[replica].max_batch_size)
+
+
+def _blocks_of_options(scenario: Scenario) -> list[Block]:
+    """Features that only some scenarios have."""
+    names, replicas = scenario.class_names, range(len(scenario.replicas))
+    with_queues = scenario.queues == QueuePlace.REPLICA
+    states = [f"{k}.{state.name.lower()}" for k in replicas for state in ReplicaState]
+    waiting = [f"{k}.{name}" for k in replicas for name in names]
+    options: list[tuple[bool, Block]] = [
+        (
+            with_queues,
+            ((Feature("head_size", "tokens or 1", 0, math.inf),), lambda o: o.head_size[:, None]),
+        ),
+        (
+            scenario.may_start_replicas or scenario.has_faults,
+            (
+                _each("replica_state", states, "1", 1),
+                lambda o: _one_hot(o.replica_state.reshape(-1), len(ReplicaState)).reshape(
+                    len(o.replica_state), -1
+                ),
+            ),
+        ),
+        (
+            with_queues or scenario.replica_backlog > 0 or scenario.view.refresh_s > 0,
+            (_each("in_flight", replicas, "requests"), lambda o: o.in_flight),
+        ),
+        (scenario.continuous, (_each("kv_fill", replicas, "1", 1), lambda o: o.kv_fill)),
+        (
+            with_queues,
+            (
+                _each("replica_queue_length", waiting, "requests"),
+                lambda o: o.replica_queue_length.reshape(len(o.replica_queue_length), -1),
+            ),
+        ),
+        (
+            scenario.decision == DecisionKind.TUNE,
+            (_each("set_point", _SET_POINTS, "natural"), lambda o: o.set_points),
+        ),
+    ]
+    return [block for present, block in options if present]
+
+
+_SET_POINTS = ("max_batch_size", "batch_timeout_s", "max_num_seqs", "replicas_on")
 
 
 def paper_encoder(scenario: Scenario, window_s: float = 1.0) -> Encoder:

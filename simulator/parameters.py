@@ -1,169 +1,200 @@
-"""What a scenario is made of, checked where it enters, and its form as arrays for the kernels."""
+"""The constants of a scenario as arrays, which the kernels read."""
 
 import math
-from dataclasses import dataclass
-from enum import StrEnum
-from itertools import pairwise
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from simulator.checks import check
+from simulator.by_reference import by_reference
+
+if TYPE_CHECKING:
+    from simulator.replica import Replica
+    from simulator.scenario import Scenario
+
+DISPATCH, ROUTE, TUNE = 0, 1, 2  # decision kinds
+NEVER, SUM, SLOWEST = 0, 1, 2  # mixed batches
 
 
-class DecisionEpochs(StrEnum):
-    """When a `dispatch` decision is due.
-
-    `events`: as soon as a request waits and a replica can take it; after WAIT at the next event,
-    or `tick_s` later, whichever comes first.
-    `ticks`: at every multiple of `tick_s`, whether or not anything waits (the paper's step).
-    """
-
-    EVENTS = "events"
-    TICKS = "ticks"
-
-
-class ClassChoice(StrEnum):
-    """Whether the action names the request class, or takes the class at the head of the line."""
-
-    ANY = "any"
-    HEAD_OF_LINE = "head_of_line"
-
-
-@dataclass(frozen=True)
-class RequestClass:
-    """A kind of request: its name, its response-time target and its weight in the reward."""
-
-    name: str
-    slo_s: float
-    weight: float = 1.0
-
-    def __post_init__(self) -> None:
-        check(bool(self.name), "request_class.name", self.name, "must not be empty")
-        check(
-            math.isfinite(self.slo_s) and self.slo_s > 0,
-            f"{self.name}.slo_s",
-            self.slo_s,
-            "must be a positive, finite number of seconds",
-        )
-        check(
-            math.isfinite(self.weight) and self.weight >= 0,
-            f"{self.name}.weight",
-            self.weight,
-            "must be finite and at least 0",
-        )
-
-
-@dataclass(frozen=True)
-class Replica:
-    """One server. A batch of class c takes `(alpha_s[c] + beta_s[c] * sum of sizes) * noise`.
-
-    The noise is lognormal with mean 1 and coefficient of variation `noise_cv[c]`.
-    """
-
-    alpha_s: tuple[float, ...]  # [C] seconds per batch
-    beta_s: tuple[float, ...]  # [C] seconds per request of size 1
-    noise_cv: tuple[float, ...]  # [C]
-    max_batch_size: int
-    idle_power_w: float = 0.0
-    busy_power_w: float = 0.0
-
-    def __post_init__(self) -> None:
-        classes = len(self.alpha_s)
-        for field in ("alpha_s", "beta_s", "noise_cv"):
-            values = getattr(self, field)
-            check(len(values) == classes, field, values, f"needs one value for each of {classes}")
-            for value in values:
-                check(
-                    math.isfinite(value) and value >= 0, field, value, "must be finite, at least 0"
-                )
-        for alpha_s, beta_s in zip(self.alpha_s, self.beta_s, strict=True):
-            check(alpha_s + beta_s > 0, "alpha_s + beta_s", 0.0, "a batch must take some time")
-        check(self.max_batch_size >= 1, "max_batch_size", self.max_batch_size, "must be at least 1")
-        for field in ("idle_power_w", "busy_power_w"):
-            value = getattr(self, field)
-            check(math.isfinite(value) and value >= 0, field, value, "must be finite, at least 0")
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """A cluster, its request classes, and the rules of its decisions. Immutable and checked."""
-
-    request_classes: tuple[RequestClass, ...]
-    replicas: tuple[Replica, ...]
-    batch_sizes: tuple[int, ...]  # the menu of the action, ascending
-    queue_capacity: int = 100
-    class_choice: ClassChoice = ClassChoice.ANY
-    decision_epochs: DecisionEpochs = DecisionEpochs.EVENTS
-    tick_s: float = 0.005
-    rate_window_s: float = 1.0  # time constant of the arrival-rate and utilization averages
-    spell_share: float = 0.0  # of the variance of log noise, common to batches near in time
-    spell_time_s: float = 1.0  # in which that correlation falls to 1/e
-
-    def __post_init__(self) -> None:
-        check(len(self.request_classes) >= 1, "request_classes", (), "needs at least one class")
-        check(len(self.replicas) >= 1, "replicas", (), "needs at least one replica")
-        names = [request_class.name for request_class in self.request_classes]
-        check(len(set(names)) == len(names), "request_classes", names, "names must differ")
-        for number, replica in enumerate(self.replicas):
-            check(
-                len(replica.alpha_s) == len(self.request_classes),
-                f"replicas[{number}].alpha_s",
-                replica.alpha_s,
-                f"needs one value for each of {len(self.request_classes)} request classes",
-            )
-        menu = self.batch_sizes
-        check(len(menu) >= 1, "batch_sizes", menu, "needs at least one batch size")
-        check(menu[0] >= 1, "batch_sizes", menu[0], "a batch size must be at least 1")
-        check(
-            all(a < b for a, b in pairwise(menu)),
-            "batch_sizes",
-            menu,
-            "must ascend, without repeats",
-        )
-        smallest = min(replica.max_batch_size for replica in self.replicas)
-        check(menu[0] <= smallest, "batch_sizes", menu, f"no size fits max_batch_size {smallest}")
-        check(self.queue_capacity >= 1, "queue_capacity", self.queue_capacity, "must be at least 1")
-        check(0 <= self.spell_share < 1, "spell_share", self.spell_share, "must be in [0, 1)")
-        for field in ("tick_s", "rate_window_s", "spell_time_s"):
-            value = getattr(self, field)
-            check(math.isfinite(value) and value > 0, field, value, "must be positive and finite")
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """The names of the request classes, in the order of their numbers."""
-        return tuple(request_class.name for request_class in self.request_classes)
-
-    def parameters(self) -> "Parameters":
-        """The scenario as arrays for the kernels."""
-        return Parameters(
-            alpha_s=np.array([r.alpha_s for r in self.replicas], float),
-            beta_s=np.array([r.beta_s for r in self.replicas], float),
-            noise_sigma=np.sqrt(
-                np.log1p(np.square(np.array([r.noise_cv for r in self.replicas], float)))
-            ),
-            max_batch_size=np.array([r.max_batch_size for r in self.replicas], np.int64),
-            idle_power_w=np.array([r.idle_power_w for r in self.replicas], float),
-            busy_power_w=np.array([r.busy_power_w for r in self.replicas], float),
-            slo_s=np.array([c.slo_s for c in self.request_classes], float),
-            queue_capacity=self.queue_capacity,
-            at_ticks=self.decision_epochs == DecisionEpochs.TICKS,
-            tick_s=self.tick_s,
-            rate_window_s=self.rate_window_s,
-        )
-
-
+@by_reference
 class Parameters(NamedTuple):
-    """The constants of a scenario, the same for every lane. K replicas, C request classes."""
+    """The constants of a scenario, the same for every lane. K replicas, C request classes.
 
+    L points of the longest latency table, M residuals of the longest list: shorter ones leave the
+    rest unused.
+    """
+
+    # Whole batches
     alpha_s: np.ndarray  # [K, C] s per batch
     beta_s: np.ndarray  # [K, C] s per request of size 1
     noise_sigma: np.ndarray  # [K, C] sigma of the lognormal noise
+    residual_count: np.ndarray  # [K, C] 0 where the noise is lognormal
+    residual: np.ndarray  # [K, C, M] ascending
+    table_count: np.ndarray  # [K, C] 0 where the line holds
+    table_size: np.ndarray  # [K, C, L]
+    table_latency_s: np.ndarray  # [K, C, L] s
+    serves: np.ndarray  # [K, C] bool
     max_batch_size: np.ndarray  # [K]
+    padded_size: np.ndarray  # [K, max batch size + 1] what a batch of that size counts as
+    pads_to_largest: np.ndarray  # [K] bool
+    memory_gib: np.ndarray  # [K]
+    request_memory_gib: np.ndarray  # [K, C] for each unit of size
+    # Continuous batching
+    iteration_s: np.ndarray  # [K, 4] t0, t_prefill, t_decode, t_kv
+    max_num_seqs: np.ndarray  # [K]
+    kv_capacity: np.ndarray  # [K] tokens
+    max_batched_tokens: np.ndarray  # [K]
+    # Costs and targets
     idle_power_w: np.ndarray  # [K] W
     busy_power_w: np.ndarray  # [K] W
+    price_per_s: np.ndarray  # [K] money
     slo_s: np.ndarray  # [C] s
+    slo_ttft_s: np.ndarray  # [C] s
+    slo_tpot_s: np.ndarray  # [C] s
+    # The cluster
     queue_capacity: int
+    kind: int  # DISPATCH, ROUTE or TUNE
+    replica_queues: bool
+    continuous: bool
+    plain: bool  # every replica serves every class, by the line alone, without padding or memory
+    completes_only: bool  # nothing else happens at a replica by itself
+    metered: bool  # power or a price is above 0
+    backlog: int
+    mixed: int  # NEVER, SUM or SLOWEST
+    round_robin: bool
     at_ticks: bool
     tick_s: float
     rate_window_s: float
+    batch_timeout_s: float
+    initial_replicas: int
+    scales: bool  # the autoscaler of the engine is on
+    target_in_system: float
+    keep_warm_replicas: int
+    scale_down_delay_s: float
+    requeue: bool
+    control_interval_s: float  # infinite where nothing is controlled
+    view_refresh_s: float  # 0 where the view is live
+    own_in_flight: bool
+
+
+def build_parameters(scenario: "Scenario") -> Parameters:
+    """The arrays of a scenario that has been checked."""
+    replicas, classes = scenario.replicas, scenario.request_classes
+    all_equal = all(all(replica.serves) for replica in replicas)
+    return Parameters(
+        **_service(scenario),
+        **_token_models(replicas),
+        **_scaling(scenario),
+        idle_power_w=np.array([r.idle_power_w for r in replicas], float),
+        busy_power_w=np.array([r.busy_power_w for r in replicas], float),
+        price_per_s=np.array([r.price_per_hour / 3600.0 for r in replicas], float),
+        slo_s=np.array([c.slo_s for c in classes], float),
+        slo_ttft_s=np.array([c.slo_ttft_s for c in classes], float),
+        slo_tpot_s=np.array([c.slo_tpot_s for c in classes], float),
+        queue_capacity=scenario.queue_capacity,
+        kind={"dispatch": DISPATCH, "route": ROUTE, "tune": TUNE}[scenario.decision],
+        replica_queues=scenario.queues == "replica",
+        continuous=scenario.continuous,
+        plain=all_equal and scenario.mixed == "never" and not any(map(_is_special, replicas)),
+        completes_only=not (
+            scenario.has_faults
+            or scenario.may_start_replicas
+            or scenario.dispatch_delay.exists
+            or (scenario.queues == "replica" and not scenario.continuous)
+        ),
+        metered=any(r.idle_power_w + r.busy_power_w + r.price_per_hour > 0 for r in replicas),
+        backlog=scenario.replica_backlog,
+        mixed={"never": NEVER, "sum": SUM, "slowest": SLOWEST}[scenario.mixed],
+        round_robin=scenario.routing == "round_robin",
+        at_ticks=scenario.decision_epochs == "ticks" and scenario.decision == "dispatch",
+        tick_s=scenario.tick_s,
+        rate_window_s=scenario.rate_window_s,
+        batch_timeout_s=scenario.batch_timeout_s,
+        requeue=scenario.faults.requeue,
+        view_refresh_s=float(scenario.view.refresh_s),
+        own_in_flight=scenario.view.own_in_flight,
+    )
+
+
+def _is_special(replica: "Replica") -> bool:
+    """True where a batch takes something else than the line of its sizes."""
+    return bool(
+        replica.latency_table
+        or replica.padded_batch_sizes
+        or replica.pads_to_largest
+        or any(replica.request_memory_gib)
+    )
+
+
+def _token_models(replicas: "Sequence[Replica]") -> dict[str, Any]:
+    """The arrays of continuous batching, of length 0 without it."""
+    tokens = [r.tokens for r in replicas if r.tokens is not None]
+    rates = [(t.t0_s, t.t_prefill_s, t.t_decode_s, t.t_kv_s) for t in tokens]
+    return {
+        "iteration_s": np.array(rates, float).reshape(len(tokens), 4),
+        "max_num_seqs": np.array([t.max_num_seqs for t in tokens], np.int64),
+        "kv_capacity": np.array([t.kv_capacity_tokens for t in tokens], np.int64),
+        "max_batched_tokens": np.array([t.max_batched_tokens for t in tokens], np.int64),
+    }
+
+
+def _scaling(scenario: "Scenario") -> dict[str, Any]:
+    """The numbers of replicas that are on, and the rule that changes them."""
+    scaler, initial = scenario.scaling.autoscaler, scenario.scaling.initial_replicas
+    controlled = scaler is not None or scenario.decision == "tune"
+    return {
+        "initial_replicas": len(scenario.replicas) if initial is None else initial,
+        "scales": scaler is not None,
+        "target_in_system": 1.0 if scaler is None else float(scaler.target_in_system),
+        "keep_warm_replicas": 0 if scaler is None else scaler.keep_warm_replicas,
+        "scale_down_delay_s": 0.0 if scaler is None else float(scaler.scale_down_delay_s),
+        "control_interval_s": scenario.control_interval_s if controlled else math.inf,
+    }
+
+
+def _service(scenario: "Scenario") -> dict[str, Any]:
+    """The arrays that say how long a batch takes."""
+    replicas, none = scenario.replicas, ((),) * len(scenario.request_classes)
+    tables = [replica.latency_table or none for replica in replicas]
+    residuals = [replica.residuals or none for replica in replicas]
+    cv = np.array([r.noise_cv for r in replicas], float)
+    all_classes = (True,) * len(none)
+    return {
+        "alpha_s": np.array([r.alpha_s for r in replicas], float),
+        "beta_s": np.array([r.beta_s for r in replicas], float),
+        "noise_sigma": np.sqrt(np.log1p(np.square(cv))),
+        "residual_count": np.array([[len(f) for f in row] for row in residuals], np.int64),
+        "residual": _padded([[sorted(factors) for factors in row] for row in residuals]),
+        "table_count": np.array([[len(t) for t in row] for row in tables], np.int64),
+        "table_size": _padded([[[size for size, _ in t] for t in row] for row in tables]),
+        "table_latency_s": _padded([[[took for _, took in t] for t in row] for row in tables]),
+        "serves": np.array([r.serves or all_classes for r in replicas], np.bool_),
+        "max_batch_size": np.array([r.max_batch_size for r in replicas], np.int64),
+        "padded_size": _padded_sizes(replicas),
+        "pads_to_largest": np.array([r.pads_to_largest for r in replicas], np.bool_),
+        "memory_gib": np.array([r.memory_gib for r in replicas], float),
+        "request_memory_gib": np.array(
+            [r.request_memory_gib or (0.0,) * len(none) for r in replicas], float
+        ),
+    }
+
+
+def _padded(rows: Sequence[Sequence[Sequence[float]]]) -> np.ndarray:
+    """`[K, C, length of the longest]` of ragged rows, the rest 0."""
+    longest = max(len(values) for row in rows for values in row)
+    padded = np.zeros((len(rows), len(rows[0]), longest))
+    for replica, row in enumerate(rows):
+        for request_class, values in enumerate(row):
+            padded[replica, request_class, : len(values)] = values
+    return padded
+
+
+def _padded_sizes(replicas: "Sequence[Replica]") -> np.ndarray:
+    """`[K, max batch size + 1]`: the size itself, or the next allowed one."""
+    sizes = np.arange(max(r.max_batch_size for r in replicas) + 1)
+    rows = []
+    for replica in replicas:
+        allowed = np.array(replica.padded_batch_sizes or sizes)
+        place = np.minimum(np.searchsorted(allowed, sizes), len(allowed) - 1)
+        rows.append(np.maximum(allowed[place], sizes))
+    return np.array(rows, np.int64)

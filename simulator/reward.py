@@ -4,14 +4,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulator.parameters import Scenario
+from simulator.scenario import Scenario
 
 TERMS_BY_CLASS = ("completed", "response_s", "number_in_system_s", "shed", "slo_misses")
-TERMS = ("replica_seconds", "energy_j")
+TERMS = ("replica_seconds", "energy_j", "bill")
 
 
 def reward_term_names(class_names: tuple[str, ...]) -> tuple[str, ...]:
-    """Names `[T]` of the reward terms, such as `response_s.fast`; T = 5 C + 2.
+    """Names `[T]` of the reward terms, such as `response_s.fast`; T = 5 C + 3.
 
     completed: requests answered. response_s: their response times, booked at completion.
     number_in_system_s: integral of the number in system. shed: requests refused. slo_misses:
@@ -26,8 +26,11 @@ class Reward(NamedTuple):
     weights: np.ndarray  # [T]
 
     def value(self, reward_terms: np.ndarray) -> np.ndarray:
-        """`sum of weight * term` over the last axis: `[..., T]` to `[...]`."""
-        return reward_terms @ self.weights
+        """`sum of weight * term` over the last axis: `[..., T]` to `[...]`.
+
+        Not a matrix product, whose rounding would depend on how many lanes there are.
+        """
+        return np.asarray((reward_terms * self.weights).sum(axis=-1))
 
 
 def weighted_reward(

@@ -1,12 +1,16 @@
-"""What arrives in an episode: instants, request classes and sizes."""
+"""What arrives in an episode: instants, request classes, sizes and tokens; recorded traces."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from simulator.arrivals import poisson_instants, square_phases
+from simulator.checks import check
+
+_TOKENS = ("prompt_tokens", "output_tokens")
+_NO_TOKENS = np.zeros(0, np.int64)
+_NO_TOKENS.flags.writeable = False  # shared by all arrivals without tokens
 
 
 class Arrivals(NamedTuple):
@@ -15,13 +19,15 @@ class Arrivals(NamedTuple):
     arrival_s: np.ndarray  # [R] s from the start of the episode, ascending
     request_class: np.ndarray  # [R]
     size: np.ndarray  # [R] 1.0 where the class has a fixed cost
+    prompt_tokens: np.ndarray = _NO_TOKENS  # [R] int, at least 1; [0] where requests have no tokens
+    output_tokens: np.ndarray = _NO_TOKENS  # [R] int, at least 1; [0] where requests have no tokens
 
     def window(self, start_s: float, end_s: float) -> "Arrivals":
         """The requests in [start_s, end_s), their instants counted from `start_s`."""
         low, high = np.searchsorted(self.arrival_s, [start_s, end_s])
-        return Arrivals(
-            self.arrival_s[low:high] - start_s, self.request_class[low:high], self.size[low:high]
-        )
+        # A slice of the empty column of requests without tokens is empty.
+        arrival_s, *others = (column[low:high] for column in self)
+        return Arrivals(arrival_s - start_s, *others)
 
 
 class Workload(Protocol):
@@ -32,85 +38,49 @@ class Workload(Protocol):
 
 
 def check_arrivals(arrivals: Arrivals, classes: int) -> None:
-    """Raises ValueError where the arrivals could not have happened."""
-    arrival_s, request_class, size = arrivals
-    if not (len(arrival_s) == len(request_class) == len(size)):
-        raise ValueError(
-            f"arrivals: {len(arrival_s)} instants, {len(request_class)} classes and {len(size)} "
-            "sizes; the lengths must be equal"
-        )
-    if len(arrival_s) == 0:
-        return
-    if not np.isfinite(arrival_s).all() or arrival_s[0] < 0 or (np.diff(arrival_s) < 0).any():
-        raise ValueError("arrival_s: must be finite, at least 0, and ascending")
-    if request_class.min() < 0 or request_class.max() >= classes:
-        raise ValueError(f"request_class: must be in 0..{classes - 1}, not {request_class.max()}")
-    if not (np.isfinite(size).all() and (size > 0).all()):
-        raise ValueError("size: must be finite and above 0")
+    """Raises ValueError where the arrivals could not have happened, naming the first such value."""
+    _check_lengths(arrivals)
+    arrival_s, request_class, size, *_ = arrivals
+    finite = np.isfinite(arrival_s) & (arrival_s >= 0)
+    _check_each(finite, "arrival_s", arrival_s, "must be finite and at least 0")
+    ascending = arrival_s[1:] >= arrival_s[:-1]
+    if not ascending.all():
+        place = int(np.argmin(ascending))
+        rule = f"must be ascending, after arrival_s[{place}] = {arrival_s[place].item()!r}"
+        check(False, f"arrival_s[{place + 1}]", arrival_s[place + 1].item(), rule)
+    known = _whole(request_class) & (request_class >= 0) & (request_class < classes)
+    rule = f"must be a whole number in 0..{classes - 1}"
+    _check_each(known, "request_class", request_class, rule)
+    positive = np.isfinite(size) & (size > 0)
+    _check_each(positive, "size", size, "must be finite and above 0")
+    for field in _TOKENS:
+        tokens = getattr(arrivals, field)
+        rule = "must be a whole number of at least 1"
+        _check_each(_whole(tokens) & (tokens >= 1), field, tokens, rule)
 
 
-def _check_rates(field: str, rates_rps: tuple[float, ...]) -> None:
-    if not rates_rps or not all(math.isfinite(rate) and rate >= 0 for rate in rates_rps):
-        raise ValueError(f"{field} = {rates_rps!r}: needs a finite rate of at least 0 per class")
+def _check_lengths(arrivals: Arrivals) -> None:
+    count = len(arrivals.arrival_s)
+    rule = f"the lengths must be equal, and there are {count} of arrival_s"
+    for field in ("request_class", "size"):
+        length = len(getattr(arrivals, field))
+        check(length == count, f"len({field})", length, rule)
+    for field in _TOKENS:
+        length = len(getattr(arrivals, field))
+        check(length in (0, count), f"len({field})", length, f"{rule}; or 0 without tokens")
 
 
-def _merge(instants: list[np.ndarray], classes: list[int]) -> Arrivals:
-    arrival_s = np.concatenate(instants)
-    request_class = np.repeat(np.array(classes), [len(part) for part in instants])
-    order = np.argsort(arrival_s, kind="stable")
-    return Arrivals(arrival_s[order], request_class[order], np.ones(len(order)))
+def _check_each(holds: np.ndarray, field: str, values: np.ndarray, rule: str) -> None:
+    """Raises ValueError that names the first value for which the rule does not hold."""
+    if not holds.all():
+        place = int(np.argmin(holds))
+        check(False, f"{field}[{place}]", values[place].item(), rule)
 
 
-@dataclass(frozen=True)
-class PoissonWorkload:
-    """Independent Poisson arrivals of each class at a constant rate."""
-
-    rate_rps: tuple[float, ...]  # [C]
-
-    def __post_init__(self) -> None:
-        _check_rates("rate_rps", self.rate_rps)
-
-    def draw(self, horizon_s: float, generator: np.random.Generator) -> Arrivals:
-        """The requests that arrive in [0, horizon_s)."""
-        instants = [poisson_instants(rate, 0.0, horizon_s, generator) for rate in self.rate_rps]
-        return _merge(instants, list(range(len(instants))))
-
-
-@dataclass(frozen=True)
-class SquareBurstWorkload:
-    """Poisson arrivals whose rate switches squarely between low and high.
-
-    The paper's Extreme Burst is 0 and 100 req/s (section 3.2). It starts low (D23); with
-    `random_phase` an episode enters the cycle at a uniform instant.
-    """
-
-    low_rps: tuple[float, ...]  # [C]
-    high_rps: tuple[float, ...]  # [C]
-    low_s: float
-    high_s: float
-    random_phase: bool = False
-
-    def __post_init__(self) -> None:
-        _check_rates("low_rps", self.low_rps)
-        _check_rates("high_rps", self.high_rps)
-        if len(self.low_rps) != len(self.high_rps):
-            raise ValueError(f"high_rps = {self.high_rps!r}: needs as many classes as low_rps")
-        for field in ("low_s", "high_s"):
-            value = getattr(self, field)
-            if not (math.isfinite(value) and value > 0):
-                raise ValueError(f"{field} = {value!r}: must be positive and finite")
-
-    def draw(self, horizon_s: float, generator: np.random.Generator) -> Arrivals:
-        """The requests that arrive in [0, horizon_s)."""
-        cycle_s = self.low_s + self.high_s
-        offset_s = generator.uniform(0.0, cycle_s) if self.random_phase else 0.0
-        instants, classes = [np.zeros(0)], [0]
-        for start_s, end_s, high in square_phases(self.low_s, self.high_s, offset_s, horizon_s):
-            rates_rps = self.high_rps if high else self.low_rps
-            for request_class, rate_rps in enumerate(rates_rps):
-                instants.append(poisson_instants(rate_rps, start_s, end_s, generator))
-                classes.append(request_class)
-        return _merge(instants, classes)
+def _whole(values: np.ndarray) -> np.ndarray:
+    if np.issubdtype(values.dtype, np.integer):
+        return np.ones(len(values), bool)
+    return np.isfinite(values) & (values == np.rint(values))
 
 
 @dataclass(frozen=True)
@@ -136,10 +106,27 @@ class TraceWorkload:
     rate_scale: float = 1.0
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.rate_scale) and self.rate_scale > 0):
-            raise ValueError(f"rate_scale = {self.rate_scale!r}: must be positive and finite")
-        if not (math.isfinite(self.span_s) and self.span_s > 0):
-            raise ValueError(f"span_s = {self.span_s!r}: must be positive and finite")
+        for field in ("rate_scale", "span_s"):
+            value = getattr(self, field)
+            check(math.isfinite(value) and value > 0, field, value, "must be positive and finite")
+
+    @property
+    def rate_rps(self) -> float:
+        """Requests per second, on average over the whole trace as it is shown."""
+        return self.rate_scale * len(self.arrivals.arrival_s) / self.span_s
+
+    def rescaled_to(self, rate_rps: float) -> "TraceWorkload":
+        """The same trace shown at a mean rate of `rate_rps`; its `rate_scale` is the factor.
+
+        All gaps are divided by one factor, so their coefficient of variation and the order of
+        classes, sizes and tokens are those of the trace. Report the factor: at 10, an hour of
+        trace passes in six minutes (D24). Raises ValueError where the trace has no requests.
+        """
+        holds = math.isfinite(rate_rps) and rate_rps > 0
+        check(holds, "rate_rps", rate_rps, "must be positive and finite")
+        count = len(self.arrivals.arrival_s)
+        check(count > 0, "len(arrival_s)", count, "a trace without requests has no rate to scale")
+        return replace(self, rate_scale=rate_rps * self.span_s / count)
 
     def draw(self, horizon_s: float, generator: np.random.Generator) -> Arrivals:
         """The requests of a window of `horizon_s`; ValueError where the trace is shorter."""

@@ -19,7 +19,7 @@ from pipeline.bundle.golden import golden_bytes
 from pipeline.bundle.manifest import Result, build_manifest, fallback_rows, model_metadata
 from pipeline.bundle.onnx_export import check_parity, onnx_bytes
 from simulator.observation import Encoder
-from simulator.parameters import Scenario
+from simulator.scenario import Scenario
 
 CARD_FILE, RUNTIME_FILE = "CARD.md", "runtime.py"
 PARITY_ROWS = 10_000

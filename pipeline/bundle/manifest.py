@@ -12,8 +12,8 @@ from pipeline.agents.artifact import AgentDescription
 from pipeline.bundle.runtime import BY_CLASS, BY_REPLICA, FORMAT, RULES, VERSION
 from simulator.action import WAIT, ActionTable, action_table
 from simulator.observation import Encoder
-from simulator.parameters import Scenario
 from simulator.policies import build_policy
+from simulator.scenario import MixedBatches, Scenario
 
 HASHES = ("data", "calibration", "config")
 LARGEST_BATCH = "largest_batch"  # the one rule of the runtime that reads no feature
@@ -55,7 +55,8 @@ def action_rows(table: ActionTable, class_names: Sequence[str]) -> list[dict[str
     WAIT has replica null and batch size 0; request class null is the class at the head of the line.
     """
     rows: list[dict[str, Any]] = []
-    for replica, number, batch_size in np.stack(table, axis=1).tolist():
+    columns = (table.replica, table.request_class, table.batch_size)
+    for replica, number, batch_size in np.stack(columns, axis=1).tolist():
         rows.append(
             {
                 "replica": replica if replica >= 0 else None,
@@ -81,6 +82,11 @@ def fallback_rows(
     if rule != LARGEST_BATCH:
         build_policy(rule, scenario, parameters)  # its checks of the parameters
         _check_features(rule, scenario, encoder)
+        if not runtime_plays(rule, parameters, scenario):
+            raise ValueError(
+                f"fallback.rule = {rule!r}: the features do not say what it needs to know in this "
+                f"scenario; use {LARGEST_BATCH!r}, which reads no feature"
+            )
     constants = scenario.parameters()
     weight = np.array([request_class.weight for request_class in scenario.request_classes])
     # c * mu, with mu the service rate one by one on the fastest replica of the class.
@@ -94,6 +100,18 @@ def fallback_rows(
         "beta_s": constants.beta_s.tolist(),
         "max_batch_size": constants.max_batch_size.tolist(),
     }
+
+
+def runtime_plays(rule: str, parameters: Mapping[str, Any], scenario: Scenario) -> bool:
+    """Whether the runtime's version of the rule does in this scenario what the rule does.
+
+    It counts on replicas that serve every class and batches of one class; its shortest queue, on
+    replicas that take a batch only when idle; its blocking round robin, on replicas that are on.
+    """
+    plain = bool(scenario.parameters().serves.all()) and scenario.mixed == MixedBatches.NEVER
+    ties = rule != "shortest_queue" or scenario.replica_backlog == 0
+    turns = parameters.get("on_busy") != "blocking" or not scenario.may_start_replicas
+    return plain and ties and turns
 
 
 def _check_features(rule: str, scenario: Scenario, encoder: Encoder) -> None:

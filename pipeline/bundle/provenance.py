@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.bundle.manifest import LARGEST_BATCH, Result
+from pipeline.bundle.manifest import LARGEST_BATCH, Result, runtime_plays
 from pipeline.bundle.runtime import BY_CLASS, BY_REPLICA, RULES
 from simulator.observation import Encoder
+from simulator.scenario import Scenario
 
 
 def bundle_hashes(data: Path, params: Path) -> dict[str, str]:
@@ -40,16 +41,18 @@ def bundle_results(card: dict[str, Any], confidence: float) -> Sequence[Result]:
 
 
 def fallback_for(
-    standings: Sequence[dict[str, Any]], encoder: Encoder
+    standings: Sequence[dict[str, Any]], encoder: Encoder, scenario: Scenario
 ) -> tuple[str, dict[str, Any]]:
     """The rule that the runtime falls back to, with its parameters.
 
-    The best tuned rule where the runtime can compute it from the features, else the next best that
-    it can; the largest legal batch where the features do not say enough for any.
+    The best tuned rule where the runtime can compute it from the features in this scenario, else
+    the next best that it can; the largest legal batch where the features do not say enough for any.
     """
     names = {feature.name.split(".")[0] for feature in encoder.features}
     if {*BY_CLASS, *BY_REPLICA} <= names:
         for standing in standings:  # best first
-            if standing["kind"] == "rule" and standing["name"] in RULES:
-                return standing["name"], standing["parameters"]
+            name, parameters = standing["name"], standing["parameters"]
+            known = standing["kind"] == "rule" and name in RULES
+            if known and runtime_plays(name, parameters, scenario):
+                return name, parameters
     return LARGEST_BATCH, {}

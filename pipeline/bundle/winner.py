@@ -33,7 +33,7 @@ def export_winner(
     `folder`, and the reason is returned.
     """
     description, policy = read_agent(data, card["winner"], study.scenario)
-    rule, parameters = fallback_for(card["standings"], policy.encoder)
+    rule, parameters = fallback_for(card["standings"], policy.encoder, study.scenario)
     met = _met(settings, study, policy)
     source = BundleSource(
         description=description,

@@ -7,12 +7,12 @@ import numpy as np
 from pipeline.calibration.log import LoggedRun
 from simulator.environment import Environment
 from simulator.metrics import response_percentiles_s
-from simulator.parameters import Scenario
 from simulator.policies.base import Policy
 from simulator.policies.mixture import EpsilonMixture
 from simulator.policies.registry import build_policy
 from simulator.reward import Reward, reward_term_names
 from simulator.rollout import run_episodes
+from simulator.scenario import Scenario
 from simulator.state import Recording, RequestStatus
 from simulator.workload import Arrivals, RecordedWorkload
 

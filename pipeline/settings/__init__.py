@@ -6,6 +6,15 @@ the rule. The hyperparameters of an agent are defined beside its algorithm.
 
 from pipeline.settings.build import build_settings
 from pipeline.settings.checks import CLASS_NAME, NAME, check_name
+from pipeline.settings.cluster import (
+    AutoscalerSettings,
+    ClusterSettings,
+    DispatchDelaySettings,
+    FaultSettings,
+    FaultsSettings,
+    ScalingSettings,
+    ViewSettings,
+)
 from pipeline.settings.data import (
     CalibrationSettings,
     IngestSettings,
@@ -30,12 +39,21 @@ from pipeline.settings.learning import (
     ValidateSettings,
 )
 from pipeline.settings.root import PickSettings, RunSettings, Settings
-from pipeline.settings.simulation import (
-    ClusterSettings,
+from pipeline.settings.simulation import RewardSettings, ScenarioSettings
+from pipeline.settings.sizes import (
+    ConstantSizeSettings,
+    EmpiricalSizeSettings,
+    LoggedSizeSettings,
+    LognormalSizeSettings,
+    QuantilesSizeSettings,
+    SizeSettings,
+)
+from pipeline.settings.workload import (
+    DiurnalWorkloadSettings,
     LoggedWorkloadSettings,
+    MarkovModulatedWorkloadSettings,
     PoissonWorkloadSettings,
-    RewardSettings,
-    ScenarioSettings,
+    RenewalWorkloadSettings,
     SquareBurstWorkloadSettings,
     WorkloadSettings,
 )
@@ -44,26 +62,40 @@ __all__ = [
     "CLASS_NAME",
     "NAME",
     "AgentSettings",
+    "AutoscalerSettings",
     "CalibrationSettings",
     "ClusterSettings",
+    "ConstantSizeSettings",
     "DiscreteBCAgentSettings",
     "DiscreteCQLAgentSettings",
+    "DispatchDelaySettings",
+    "DiurnalWorkloadSettings",
+    "EmpiricalSizeSettings",
+    "FaultSettings",
+    "FaultsSettings",
     "GateSettings",
     "IngestSettings",
+    "LoggedSizeSettings",
     "LoggedWorkloadSettings",
+    "LognormalSizeSettings",
     "MarginSettings",
+    "MarkovModulatedWorkloadSettings",
     "OfflineAgentSettings",
     "OnlineAgentSettings",
     "PPOAgentSettings",
     "PickSettings",
     "PoissonWorkloadSettings",
     "PolicySettings",
+    "QuantilesSizeSettings",
     "ReinforceAgentSettings",
+    "RenewalWorkloadSettings",
     "ReplaySettings",
     "RewardSettings",
     "RunSettings",
+    "ScalingSettings",
     "ScenarioSettings",
     "Settings",
+    "SizeSettings",
     "SourceSettings",
     "SplitSettings",
     "SquareBurstWorkloadSettings",
@@ -71,6 +103,7 @@ __all__ = [
     "ToleranceSettings",
     "TuneSettings",
     "ValidateSettings",
+    "ViewSettings",
     "WorkloadSettings",
     "build_settings",
     "check_name",

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from pipeline.settings.checks import check_name
+from pipeline.settings.cluster import ClusterSettings
 from pipeline.settings.data import (
     CalibrationSettings,
     IngestSettings,
@@ -21,15 +23,8 @@ from pipeline.settings.learning import (
     TuneSettings,
     ValidateSettings,
 )
-from pipeline.settings.simulation import (
-    WORKLOADS,
-    ClusterSettings,
-    LoggedWorkloadSettings,
-    PoissonWorkloadSettings,
-    RewardSettings,
-    ScenarioSettings,
-    WorkloadSettings,
-)
+from pipeline.settings.simulation import RewardSettings, ScenarioSettings
+from pipeline.settings.workload import WORKLOADS, WorkloadSettings, workload_classes
 from simulator.checks import check
 
 
@@ -104,11 +99,13 @@ class Settings:
 
     def _check_classes(self) -> None:
         classes = set(self.scenario.slo_s)
-        by_class = {"reward.class_weight": self.reward.class_weight}
-        if isinstance(self.workload, PoissonWorkloadSettings):
-            by_class["workload.rate_rps"] = self.workload.rate_rps
-        elif not isinstance(self.workload, LoggedWorkloadSettings):
-            by_class["workload.low_rps"] = self.workload.low_rps
+        by_class: dict[str, Any] = {"reward.class_weight": self.reward.class_weight}
+        named = workload_classes(self.workload)
+        if named is not None:
+            by_class[f"workload.{named[0]}"] = named[1]
+        sizes = getattr(self.workload, "sizes", {})
+        if sizes:
+            by_class["workload.sizes"] = sizes
         for key, numbers in by_class.items():
             rule = f"needs the classes of scenario.slo_s: {', '.join(sorted(classes))}"
             check(set(numbers) == classes, key, numbers, rule)

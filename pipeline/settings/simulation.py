@@ -1,4 +1,4 @@
-"""Settings of the simulated cluster, its targets, its load and its reward."""
+"""Settings of what is asked of the cluster, and of its reward."""
 
 from dataclasses import dataclass
 
@@ -9,34 +9,6 @@ from pipeline.settings.checks import (
     check_positive,
 )
 from simulator.checks import check
-
-
-@dataclass(frozen=True)
-class ClusterSettings:
-    """The cluster and the rules of its decisions; null is as logged."""
-
-    queue_capacity: int | None = None  # requests that may wait
-    batch_sizes: tuple[int, ...] | None = None  # the menu of the action, ascending
-    max_batch_size: int | None = None  # of each replica
-    class_choice: str | None = None  # any, or head_of_line
-    decision_epochs: str | None = None  # events, or ticks
-    tick_s: float | None = None
-    rate_window_s: float | None = None
-    replicas: int | None = None  # how many
-
-    def __post_init__(self) -> None:
-        check_positive(
-            self, "queue_capacity", "max_batch_size", "tick_s", "rate_window_s", "replicas"
-        )
-        sizes = self.batch_sizes
-        if sizes is not None:
-            ascending = bool(sizes) and sizes[0] >= 1 and list(sizes) == sorted(set(sizes))
-            check(ascending, "batch_sizes", sizes, "must ascend from at least 1, without repeats")
-            largest = self.max_batch_size
-            fits = not sizes or largest is None or sizes[0] <= largest
-            check(fits, "batch_sizes", sizes, f"no size fits max_batch_size = {largest}")
-        check_choice(self, "class_choice", (None, "any", "head_of_line"))
-        check_choice(self, "decision_epochs", (None, "events", "ticks"))
 
 
 @dataclass(frozen=True)
@@ -53,55 +25,16 @@ class ScenarioSettings:
         check_positive(self, "horizon_s")
 
 
-@dataclass(frozen=True)
-class LoggedWorkloadSettings:
-    """Windows of the logged arrivals."""
-
-    kind: str = "logged"
-    rate_scale: float = 1.0  # above 1: time is compressed
-
-    def __post_init__(self) -> None:
-        check_positive(self, "rate_scale")
-
-
-@dataclass(frozen=True)
-class PoissonWorkloadSettings:
-    """Independent Poisson arrivals at a constant rate."""
-
-    rate_rps: dict[str, float]  # by request class
-    kind: str = "poisson"
-
-    def __post_init__(self) -> None:
-        check_by_class(self, "rate_rps")
-
-
-@dataclass(frozen=True)
-class SquareBurstWorkloadSettings:
-    """Poisson arrivals whose rate switches squarely between low and high."""
-
-    low_rps: dict[str, float]  # by request class
-    high_rps: dict[str, float]  # by request class
-    low_s: float
-    high_s: float
-    random_phase: bool = True  # an episode enters the cycle at a uniform instant
-    kind: str = "square_burst"
-
-    def __post_init__(self) -> None:
-        check_by_class(self, "low_rps", "high_rps")
-        check_positive(self, "low_s", "high_s")
-        same = set(self.low_rps) == set(self.high_rps)
-        check(same, "high_rps", self.high_rps, f"needs the classes of low_rps: {[*self.low_rps]}")
-
-
-WorkloadSettings = LoggedWorkloadSettings | PoissonWorkloadSettings | SquareBurstWorkloadSettings
-WORKLOADS: dict[str, type] = {
-    "logged": LoggedWorkloadSettings,
-    "poisson": PoissonWorkloadSettings,
-    "square_burst": SquareBurstWorkloadSettings,
-}
-
 _GAINS = ("completed",)
-_COSTS = ("response_s", "number_in_system_s", "shed", "slo_misses", "replica_seconds", "energy_j")
+_COSTS = (
+    "response_s",
+    "number_in_system_s",
+    "shed",
+    "slo_misses",
+    "replica_seconds",
+    "energy_j",
+    "bill",
+)
 
 
 @dataclass(frozen=True)
@@ -122,6 +55,7 @@ class RewardSettings:
     slo_misses: float = 0.0  # a request answered late
     replica_seconds: float = 0.0  # a replica on for a second
     energy_j: float = 0.0  # a joule
+    bill: float = 0.0  # a unit of money, at the price of the cluster's replicas
     scale: float = 1.0
     sla_s: float | None = None  # paper: what response times are divided by
 

@@ -9,6 +9,7 @@ from pipeline.randomness import derived_seed
 from pipeline.settings import Settings
 from pipeline.stage import Folders, stage
 from pipeline.validation.tuning import points_to_try, tune_rule
+from pipeline.workloads import describe_load
 from simulator.policies.registry import RULES
 
 
@@ -28,6 +29,7 @@ def main(settings: Settings, folders: Folders) -> None:
                 tuned[rule] = found._asdict()
 
     write_json(folders.out / "heuristics.json", {"episodes": len(trial.window), "rules": tuned})
+    print(describe_load(settings, study.calibration))
     for rule, values in sorted(tuned.items(), key=lambda item: -item[1]["reward_per_s"]):
         print(f"{rule}: {values['reward_per_s']:+.3f} reward/s with {values['parameters']}")
 

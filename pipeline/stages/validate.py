@@ -8,6 +8,7 @@ from pipeline.stage import Folders, stage
 from pipeline.validation.entrants import build_comparison, build_trials, read_candidates
 from pipeline.validation.scorecard import score
 from pipeline.validation.summary import describe_standings, metrics_of, verdict_sentence
+from pipeline.workloads import describe_load
 
 
 @stage
@@ -23,6 +24,7 @@ def main(settings: Settings, folders: Folders) -> None:
     full = {**plain(card), "sentence": verdict_sentence(card)}
     write_json(folders.out / "scorecard.json", full)
     write_json(folders.reports / "metrics.json", plain(metrics_of(card)))
+    print(describe_load(settings, study.calibration))
     for line in describe_standings(card):
         print(line)
     print(verdict_sentence(card))

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.testbed.trackers import LoadAverages, ResponseWindow
-from simulator.observation import Observation
-from simulator.parameters import Scenario
+from simulator.observation import Observation, ReplicaState
+from simulator.scenario import Scenario
 
 
 class WaitingRequest(NamedTuple):
@@ -27,12 +27,15 @@ class DispatchedBatch(NamedTuple):
     requests: tuple[WaitingRequest, ...]
 
 
-def _empty_observation(averages: LoadAverages) -> Observation:
-    classes, replicas = averages.arrival_rate_rps.shape[1], averages.utilization.shape[1]
+def _first_observation(scenario: Scenario, averages: LoadAverages) -> Observation:
+    """Nothing has happened yet. No knob is turned here: the set-points stay as they are."""
+    classes, replicas = len(scenario.request_classes), len(scenario.replicas)
+    largest = max(replica.max_batch_size for replica in scenario.replicas)
     return Observation(
         queue_length=np.zeros((1, classes), np.int64),
         oldest_wait_s=np.zeros((1, classes)),
         head_class=np.full(1, -1, np.int64),
+        head_size=np.zeros(1),
         since_dispatch_s=np.zeros(1),
         last_replica=np.full(1, -1, np.int64),
         can_take=np.ones((1, replicas)),
@@ -41,6 +44,11 @@ def _empty_observation(averages: LoadAverages) -> Observation:
         arrival_rate_rps=averages.arrival_rate_rps,
         response_p95_s=np.zeros(1),
         utilization=averages.utilization,
+        replica_state=np.full((1, replicas), float(ReplicaState.IDLE)),
+        in_flight=np.zeros((1, replicas), np.int64),
+        kv_fill=np.zeros((1, replicas)),  # whole batches keep no KV memory
+        replica_queue_length=np.zeros((1, replicas, classes), np.int64),  # the queue is central
+        set_points=np.array([[largest, scenario.batch_timeout_s, 0.0, replicas]]),
     )
 
 
@@ -62,7 +70,7 @@ class Dispatcher:
         self._last_dispatch_s = 0.0
         self._batches = 0
         self._idle = len(self._replicas)
-        self._observation = _empty_observation(self._averages)
+        self._observation = _first_observation(scenario, self._averages)
         self.waiting = 0
 
     @property
@@ -113,6 +121,8 @@ class Dispatcher:
         seen.last_replica[0] = replica
         seen.can_take[0, replica] = 0.0
         seen.in_service[0, replica] = len(requests)
+        seen.in_flight[0, replica] = len(requests)
+        seen.replica_state[0, replica] = ReplicaState.BUSY
         return batch
 
     def completes(self, replica: int, clock_s: float) -> DispatchedBatch:
@@ -125,25 +135,28 @@ class Dispatcher:
         self._averages.set_busy(replica, False, clock_s)
         for request in batch.requests:
             self._responses.answered(clock_s - request.arrival_s)
-        self._observation.can_take[0, replica] = 1.0
-        self._observation.in_service[0, replica] = 0
-        self._observation.response_p95_s[0] = self._responses.p95_s()
+        seen = self._observation
+        seen.can_take[0, replica] = 1.0
+        seen.in_service[0, replica] = seen.in_flight[0, replica] = 0
+        seen.replica_state[0, replica] = ReplicaState.IDLE
+        seen.response_p95_s[0] = self._responses.p95_s()
         return batch
 
     def observe(self, clock_s: float) -> Observation:
         """The observation at `clock_s`, one lane; its arrays change with the next call."""
         self._averages.advance(clock_s)
         seen = self._observation
-        head_class, head_id = -1, -1
+        head_class, head = -1, None
         for request_class, queue in enumerate(self._queues):
             if queue:
                 oldest = queue[0]
                 seen.oldest_wait_s[0, request_class] = clock_s - oldest.arrival_s
-                if head_class < 0 or oldest.request_id < head_id:
-                    head_class, head_id = request_class, oldest.request_id
+                if head is None or oldest.request_id < head.request_id:
+                    head_class, head = request_class, oldest
             else:
                 seen.oldest_wait_s[0, request_class] = 0.0
         seen.head_class[0] = head_class
+        seen.head_size[0] = 0.0 if head is None else head.size
         seen.since_dispatch_s[0] = clock_s - self._last_dispatch_s
         for replica, batch in enumerate(self._in_service):
             remaining_s = batch.expected_departure_s - clock_s if batch else 0.0

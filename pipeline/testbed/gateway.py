@@ -15,13 +15,39 @@ from pipeline.testbed.load import OpenLoopLoad
 from pipeline.testbed.recorder import Decision, Recording
 from pipeline.testbed.worker import Worker
 from simulator.action import HEAD_OF_LINE, WAIT, action_table, legal_actions, sample_actions
+from simulator.checks import check
 from simulator.observation import Observation
-from simulator.parameters import DecisionEpochs, Scenario
 from simulator.policies.base import Policy
+from simulator.scenario import Scenario
 from simulator.workload import Arrivals, check_arrivals
 
 DRAIN_LIMIT_S = 10.0  # after the last arrival; what still waits then has failed
 WATCH_INTERVAL_S = 1.0
+
+
+# What a scenario may have and this gateway does not; each must be at its default.
+_LACKS = (
+    "decision_epochs",
+    "decision",
+    "queues",
+    "replica_backlog",
+    "mixed",
+    "scaling",
+    "faults",
+    "dispatch_delay",
+    "view",
+)
+
+
+def _check_features(scenario: Scenario) -> None:
+    """Raises ValueError for a scenario that the gateway could not play."""
+    plain = Scenario(scenario.request_classes, scenario.replicas, scenario.batch_sizes)
+    for field in _LACKS:
+        value, own = getattr(scenario, field), getattr(plain, field)
+        check(value == own, field, value, f"the gateway has {own}")
+    for replica in scenario.replicas:
+        served = not replica.serves or all(replica.serves)
+        check(served, "replicas.serves", replica.serves, "the gateway's replicas serve all classes")
 
 
 class Gateway:
@@ -40,10 +66,7 @@ class Gateway:
         recording: Recording,
         generator: np.random.Generator,
     ) -> None:
-        if scenario.decision_epochs != DecisionEpochs.EVENTS:
-            raise ValueError(
-                f"decision_epochs = {scenario.decision_epochs.value!r}: the gateway has 'events'"
-            )
+        _check_features(scenario)
         if len(workers) != len(scenario.replicas):
             raise ValueError(
                 f"workers: {len(workers)} for {len(scenario.replicas)} replicas, must be equal"
@@ -53,9 +76,8 @@ class Gateway:
         self._tick_s = scenario.tick_s
         self._dispatcher = Dispatcher(scenario)
         self._table = action_table(scenario)
-        self._actions = list(
-            zip(*(column.tolist() for column in self._table), strict=True)
-        )  # (replica, request_class, batch_size)
+        columns = (self._table.replica, self._table.request_class, self._table.batch_size)
+        self._actions = list(zip(*(column.tolist() for column in columns), strict=True))
         self._max_batch_size = np.array([r.max_batch_size for r in scenario.replicas])
         self._masks: dict[bytes, np.ndarray] = {}
         self._decision_scheduled = False

@@ -14,10 +14,11 @@ from pipeline.testbed.models import CLASS_NAMES, ModelFiles, build_models
 from pipeline.testbed.profiling import Profile, profile_workers
 from pipeline.testbed.recorder import Recording
 from pipeline.testbed.worker import running_workers
-from simulator.parameters import Replica, RequestClass, Scenario
 from simulator.policies.base import Policy
 from simulator.policies.mixture import EpsilonMixture
 from simulator.policies.registry import build_policy
+from simulator.replica import Replica
+from simulator.scenario import RequestClass, Scenario
 
 REPLICAS = 2
 BATCH_SIZES = (1, 2, 4, 8, 16)

@@ -12,8 +12,8 @@ from pipeline.transitions.schema import CLOSING_ACTION, TransitionSchema, transi
 from simulator.action import WAIT, sample_actions
 from simulator.environment import Environment, Step
 from simulator.observation import Encoder
-from simulator.parameters import Scenario
 from simulator.policies.base import Policy
+from simulator.scenario import Scenario
 from simulator.state import Ending
 
 
@@ -41,7 +41,8 @@ class _Moment(NamedTuple):
 
 def scenario_digest(scenario: Scenario) -> str:
     """16 hexadecimal digits that differ where two scenarios differ."""
-    text = json.dumps(asdict(scenario), sort_keys=True, allow_nan=False)
+    # Not JSON for others to read: a target or a memory without bound is written as Infinity.
+    text = json.dumps(asdict(scenario), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -9,8 +9,8 @@ import polars as pl
 
 from simulator.action import action_table
 from simulator.observation import Encoder, Feature
-from simulator.parameters import Scenario
 from simulator.reward import reward_term_names
+from simulator.scenario import Scenario
 
 METADATA_KEY = "batchwright"
 CLOSING_ACTION = -1  # the action of a closing row

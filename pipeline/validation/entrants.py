@@ -13,8 +13,8 @@ from pipeline.validation.evaluation import Trial
 from pipeline.validation.gate import Margins
 from pipeline.validation.scorecard import RULE, TEST, Candidate, Comparison
 from simulator.observation import ENCODERS
-from simulator.parameters import Scenario
 from simulator.policies.registry import build_policy
+from simulator.scenario import Scenario
 
 VALIDATION = "validation"
 

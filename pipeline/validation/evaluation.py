@@ -7,10 +7,10 @@ import numpy as np
 
 from simulator.environment import Environment
 from simulator.metrics import ClassMetrics, class_metrics
-from simulator.parameters import Scenario
 from simulator.policies.base import Policy
 from simulator.reward import Reward
 from simulator.rollout import run_episodes
+from simulator.scenario import Scenario
 from simulator.state import Recording
 from simulator.workload import Workload
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from pipeline.validation.evaluation import Evaluation
 from pipeline.validation.intervals import Interval
-from simulator.parameters import Scenario
+from simulator.scenario import Scenario
 
 
 class Margins(NamedTuple):

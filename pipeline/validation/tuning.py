@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeline.validation.evaluation import Trial, evaluate
-from simulator.parameters import Scenario
 from simulator.policies.registry import RULES, build_policy
+from simulator.scenario import Scenario
 
 
 class TunedRule(NamedTuple):

@@ -6,7 +6,6 @@ import numpy as np
 
 from simulator.action import WAIT
 from simulator.observation import Observation
-from simulator.parameters import ClassChoice, Scenario
 from simulator.policies.choose import (
     BatchActions,
     Rule,
@@ -15,6 +14,7 @@ from simulator.policies.choose import (
     one_hot,
     to_least,
 )
+from simulator.scenario import ClassChoice, Scenario
 
 
 class StaticCap(Rule):
@@ -41,7 +41,8 @@ class BatchTimeout(Rule):
 
     Among the classes that are ready, the one whose oldest has waited longest goes first (ties: the
     lower number). With `class_choice: head_of_line` only the class at the head can go, so it alone
-    is looked at. The timer of Triton, TensorFlow Serving and TorchServe without their extras.
+    is looked at. A class that no replica can take now holds up no other class. The timer of Triton,
+    TensorFlow Serving and TorchServe without their extras.
     """
 
     name = "batch_timeout"
@@ -60,8 +61,8 @@ class BatchTimeout(Rule):
 
     def action_probabilities(self, observation: Observation, action_mask: np.ndarray) -> np.ndarray:
         """One-hot rows `[B, A]`."""
-        queue_length, wait_s = observation.queue_length, observation.oldest_wait_s
-        ready = (queue_length >= self._size) | ((queue_length > 0) & (wait_s >= self._timeout_s))
+        waiting, wait_s = self._batches.waiting(observation), observation.oldest_wait_s
+        ready = (waiting >= self._size) | ((waiting > 0) & (wait_s >= self._timeout_s))
         if self._any_class:
             request_class = np.where(ready, wait_s, -1.0).argmax(axis=1)
         else:

@@ -7,7 +7,7 @@ import numpy as np
 
 from simulator.action import HEAD_OF_LINE, WAIT, action_table
 from simulator.observation import Observation
-from simulator.parameters import Scenario
+from simulator.scenario import MixedBatches, Scenario
 
 # Probabilities are whole multiples of 1 / GRID. Any partial sum of a row is then exact in float64,
 # so the row sums to exactly 1 in whatever order it is added up (sum, cumsum, another library).
@@ -52,8 +52,9 @@ class BatchActions:
     """Which action sends a class to a replica, for every queue length: a table, not a search.
 
     `action [C, N + 1, K]` and the expected service time `expected_s [C, N + 1, K]` s of its batch,
-    alpha + beta * min(n, batch size), with n the queue length up to N, the largest limit. Nothing
-    can be sent of an empty queue: WAIT, and an infinite time.
+    alpha + beta * min(n, batch size), with n the requests that a batch of the class could hold, up
+    to N, the largest limit. Nothing can be sent of an empty queue, nor to a replica that does not
+    serve the class: WAIT, and an infinite time.
     """
 
     def __init__(self, scenario: Scenario, batch_size: Sequence[int]) -> None:
@@ -71,13 +72,15 @@ class BatchActions:
             )
         }
         named = HEAD_OF_LINE not in table.request_class[WAIT + 1 :]
+        self._mixed = scenario.mixed != MixedBatches.NEVER
+        self._serves = None if parameters.serves.all() else parameters.serves  # [K, C]
         limit = np.minimum(np.array(batch_size)[:, None], parameters.max_batch_size)  # [C, K]
         self.longest = int(limit.max())
         shape = (len(batch_size), self.longest + 1, len(scenario.replicas))
         self.action = np.full(shape, WAIT, np.int64)
         self.expected_s = np.full(shape, np.inf)
         for request_class, waiting, replica in np.ndindex(shape):
-            if waiting == 0:
+            if waiting == 0 or not parameters.serves[replica, request_class]:
                 continue
             size = action_batch_size(
                 scenario.batch_sizes, waiting, int(limit[request_class, replica])
@@ -88,6 +91,19 @@ class BatchActions:
                 replica, request_class
             ] + parameters.beta_s[replica, request_class] * min(waiting, size)
 
+    def waiting(self, observation: Observation) -> np.ndarray:
+        """Requests `[B, C]` that a batch of the class could hold, sent now.
+
+        Those of the class, or of all classes where batches mix them. 0 where none of the class
+        waits, or no replica that serves the class can take a batch.
+        """
+        waiting = observation.queue_length
+        if self._mixed:
+            waiting = np.where(waiting > 0, waiting.sum(axis=1, keepdims=True), 0)
+        if self._serves is not None:
+            waiting = np.where((observation.can_take > 0) @ self._serves, waiting, 0)
+        return waiting
+
     def send(
         self, observation: Observation, request_class: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -96,7 +112,7 @@ class BatchActions:
         A class of -1 (none waits) reads the last class, whose queue is empty as well: WAIT.
         """
         lane = np.arange(len(request_class))
-        waiting = np.minimum(observation.queue_length[lane, request_class], self.longest)
+        waiting = np.minimum(self.waiting(observation)[lane, request_class], self.longest)
         waiting = waiting.astype(np.int64, copy=False)
         return self.action[request_class, waiting], self.expected_s[request_class, waiting]
 
@@ -110,11 +126,12 @@ def to_least(action: np.ndarray, cost: np.ndarray, can_take: np.ndarray) -> np.n
     """The action `[B]` of the replica with the least `cost` among those that can take a batch.
 
     `action`, `cost` and `can_take` are `[B, K]`, `cost` finite wherever `action` is not WAIT. Ties
-    go to the lowest number; WAIT where no replica can take a batch.
+    go to the lowest number; WAIT where no replica can take a batch of the class.
     """
     lane = np.arange(len(action))
-    replica = np.where(can_take > 0, cost, np.inf).argmin(axis=1)
-    return np.where(can_take[lane, replica] > 0, action[lane, replica], WAIT)
+    takes = (can_take > 0) & (action != WAIT)
+    replica = np.where(takes, cost, np.inf).argmin(axis=1)
+    return np.where(takes[lane, replica], action[lane, replica], WAIT)
 
 
 def one_hot(action: np.ndarray, action_mask: np.ndarray) -> np.ndarray:

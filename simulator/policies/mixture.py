@@ -3,15 +3,15 @@
 import numpy as np
 
 from simulator.observation import Observation
-from simulator.parameters import Scenario
 from simulator.policies.base import Policy
 from simulator.policies.choose import Rule, exact_rows, uniform
+from simulator.scenario import Scenario
 
 SMALLEST_EPSILON = 1e-9  # below it a share of the mixture could round to 0 and lose the support
 
 
 class UniformRandom(Rule):
-    """Every legal action with the same probability, WAIT included."""
+    """Every legal action with the same probability, WAIT included. For every decision kind."""
 
     name = "uniform_random"
 

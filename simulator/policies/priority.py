@@ -5,18 +5,19 @@ from collections.abc import Mapping
 import numpy as np
 
 from simulator.observation import Observation
-from simulator.parameters import ClassChoice, Scenario
 from simulator.policies.choose import BatchActions, Rule, checked_batch_size, one_hot, to_least
+from simulator.scenario import ClassChoice, Scenario
 
 
 class CMu(Rule):
     """The waiting class with the largest c * mu first, to the replica that would finish it first.
 
-    c is the weight of the class and mu = 1 / (alpha + beta) its service rate one by one on its
-    fastest replica. Equal products: the class whose oldest has waited longest, then the lower
-    number. `batch_size` limits each class, by name, or all by one number: a costly class with small
-    batches does not keep the others out for long. Least weighted waiting in M/G/1 without
-    preemption (Cox and Smith, Queues, 1961); with batches and several replicas a heuristic.
+    c is the weight of the class and mu = 1 / (alpha + beta) its service rate one by one on the
+    fastest replica that serves it. Equal products: the class whose oldest has waited longest, then
+    the lower number. A class that no replica can take now holds up no other class. `batch_size`
+    limits each class, by name, or all by one number: a costly class with small batches does not
+    keep the others out for long. Least weighted waiting in M/G/1 without preemption (Cox and Smith,
+    Queues, 1961); with batches and several replicas a heuristic.
     """
 
     name = "c_mu"
@@ -30,12 +31,13 @@ class CMu(Rule):
         self._batches = BatchActions(scenario, _sizes_by_class(scenario, batch_size))
         parameters = scenario.parameters()
         weight = np.array([request_class.weight for request_class in scenario.request_classes])
-        c_mu = weight / (parameters.alpha_s + parameters.beta_s).min(axis=0)
+        alone_s = np.where(parameters.serves, parameters.alpha_s + parameters.beta_s, np.inf)
+        c_mu = weight / alone_s.min(axis=0)
         self._rank = np.unique(c_mu, return_inverse=True)[1].astype(float)  # equal: equal rank
 
     def action_probabilities(self, observation: Observation, action_mask: np.ndarray) -> np.ndarray:
         """One-hot rows `[B, A]`."""
-        rank = np.where(observation.queue_length > 0, self._rank, -1.0)
+        rank = np.where(self._batches.waiting(observation) > 0, self._rank, -1.0)
         first = rank == rank.max(axis=1, keepdims=True)
         request_class = np.where(first, observation.oldest_wait_s, -1.0).argmax(axis=1)
         action, expected_s = self._batches.send(observation, request_class)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from simulator.parameters import ClassChoice, Scenario
 from simulator.policies.base import Policy
 from simulator.policies.batching import BatchTimeout, StaticCap
 from simulator.policies.mixture import UniformRandom
@@ -18,6 +17,7 @@ from simulator.policies.routing import (
     ShortestQueue,
     ShortestQueueFirst,
 )
+from simulator.scenario import ClassChoice, DecisionKind, Scenario
 
 RuleParameters = dict[str, Any]
 
@@ -31,6 +31,7 @@ class RuleSpec:
 
     builder: Callable[..., Policy]  # (scenario, **parameters)
     grid: Callable[[Scenario], list[RuleParameters]]  # in a fixed order
+    decisions: tuple[DecisionKind, ...] = (DecisionKind.DISPATCH,)  # that it can take
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -105,7 +106,7 @@ def _c_mu_points(scenario: Scenario) -> list[RuleParameters]:
 RULES: dict[str, RuleSpec] = {
     StaticCap.name: RuleSpec(StaticCap, _size_points),
     BatchTimeout.name: RuleSpec(BatchTimeout, _timeout_points),
-    UniformRandom.name: RuleSpec(UniformRandom, lambda scenario: [{}]),
+    UniformRandom.name: RuleSpec(UniformRandom, lambda scenario: [{}], tuple(DecisionKind)),
     RandomReplica.name: RuleSpec(RandomReplica, _size_points),
     RoundRobin.name: RuleSpec(RoundRobin, _round_robin_points),
     ShortestQueue.name: RuleSpec(ShortestQueue, _size_points),
@@ -116,10 +117,19 @@ RULES: dict[str, RuleSpec] = {
 
 
 def build_policy(name: str, scenario: Scenario, parameters: Mapping[str, Any]) -> Policy:
-    """The rule called `name` for a scenario; ValueError for an unknown name or parameter."""
+    """The rule called `name` for a scenario.
+
+    Raises ValueError for an unknown name or parameter, or decisions that the rule cannot take.
+    """
     if name not in RULES:
         raise ValueError(f"policy = {name!r}: must be one of {', '.join(RULES)}")
     spec = RULES[name]
+    if scenario.decision not in spec.decisions:
+        able = [rule for rule, other in RULES.items() if scenario.decision in other.decisions]
+        raise ValueError(
+            f"policy = {name!r}: takes {' and '.join(spec.decisions)} decisions, and the "
+            f"scenario's are {scenario.decision}; rules for these: {', '.join(able)}"
+        )
     for parameter, value in parameters.items():
         if parameter not in spec.parameters:
             known = ", ".join(spec.parameters) or "none"

@@ -1,10 +1,12 @@
-"""Rules about which replica. The class is the one at the head of the line, sent without waiting."""
+"""Rules about which replica. The class is the one at the head of the line, sent without waiting.
+
+Where some replicas do not serve that class and the others are busy, it holds up the whole line.
+"""
 
 import numpy as np
 
 from simulator.action import WAIT
-from simulator.observation import Observation
-from simulator.parameters import Scenario
+from simulator.observation import Observation, ReplicaState
 from simulator.policies.choose import (
     BatchActions,
     Rule,
@@ -14,6 +16,7 @@ from simulator.policies.choose import (
     one_hot,
     to_least,
 )
+from simulator.scenario import Scenario
 
 
 class _HeadOfLineRule(Rule):
@@ -43,7 +46,8 @@ class RoundRobin(_HeadOfLineRule):
     """The replica after the last one used, in a circle (D8).
 
     `on_busy: skip` goes on to the next that can take it; `blocking` waits for that very replica.
-    The turn is read off `last_replica`, so a batch sent by someone else also counts as a turn.
+    Replicas that are off or do not serve the class are not waited for. The turn is read off
+    `last_replica`, so a batch sent by someone else also counts as a turn.
     """
 
     name = "round_robin"
@@ -61,14 +65,18 @@ class RoundRobin(_HeadOfLineRule):
         places_away = (self._number - turn) % len(self._number)
         can_take = observation.can_take
         if self._blocking:
-            can_take = np.where(places_away == 0, can_take, 0.0)
+            # To wait for a replica that may never take the class would be to wait for ever.
+            out = (observation.replica_state == ReplicaState.OFF) | (action == WAIT)
+            places_away = np.where(out, len(self._number), places_away)
+            next_one = places_away == places_away.min(axis=1, keepdims=True)
+            can_take = np.where(next_one, can_take, 0.0)
         return one_hot(to_least(action, places_away, can_take), action_mask)
 
 
 class ShortestQueue(_HeadOfLineRule):
     """The replica with the fewest pending requests among those that can take it (theory: JSQ).
 
-    Requests in a central queue are pending at no replica yet: what counts is the batch in service.
+    Requests in a central queue are pending at no replica yet: what counts is what was sent to it.
     Ties are random, as equal probabilities: a fixed order would load the first replica most (D7).
     While replicas take a batch only when idle, all ties: the same as `random_replica`.
     """
@@ -78,14 +86,16 @@ class ShortestQueue(_HeadOfLineRule):
     def action_probabilities(self, observation: Observation, action_mask: np.ndarray) -> np.ndarray:
         """Rows `[B, A]` with one equal share for each shortest queue."""
         action, _ = self._send(observation)
-        pending = np.where(observation.can_take > 0, observation.in_service, np.inf)
-        shortest = pending.min(axis=1, keepdims=True)
-        candidate = (pending == shortest) & (observation.can_take > 0) & (action != WAIT)
+        takes = (observation.can_take > 0) & (action != WAIT)
+        pending = np.where(takes, observation.in_flight, np.inf)
+        candidate = takes & (pending == pending.min(axis=1, keepdims=True))
         return equal_shares(action, candidate, action_mask)
 
 
 class ShortestQueueFirst(_HeadOfLineRule):
     """Replica 0 only, waiting while it is busy: what the paper's shortest queue seems to have been.
+
+    Or the lowest-numbered that serves the class, where replica 0 does not.
 
     The least of the replicas' queue lengths when all requests wait in one central queue: every
     length is 0 and the lowest number wins the tie each time. It explains why the paper's shortest
@@ -97,7 +107,10 @@ class ShortestQueueFirst(_HeadOfLineRule):
     def action_probabilities(self, observation: Observation, action_mask: np.ndarray) -> np.ndarray:
         """One-hot rows `[B, A]`."""
         action, _ = self._send(observation)
-        return one_hot(np.where(observation.can_take[:, 0] > 0, action[:, 0], WAIT), action_mask)
+        first = (action != WAIT).argmax(axis=1)
+        lane = np.arange(len(action))
+        takes = observation.can_take[lane, first] > 0
+        return one_hot(np.where(takes, action[lane, first], WAIT), action_mask)
 
 
 class Fifo(_HeadOfLineRule):

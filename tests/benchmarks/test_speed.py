@@ -1,133 +1,45 @@
-"""Speed, side by side in one run: `pytest -m benchmark -s tests/benchmarks`. Asserts no time.
+"""How fast the simulator is: `pytest -m benchmark -s tests/benchmarks/test_speed.py`.
 
-Needs the extra `bench`. The table is printed and written to reports/benchmarks/speed.md.
+Asserts no time. CPU time of one core, medians of five. The table is printed and written to
+reports/benchmarks/speed.md. Beside other simulators: test_peers.py.
 """
 
-import random
+import os
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-import numba
 import numpy as np
 import pytest
 
 from pipeline.agents.settings import PPOSettings
 from pipeline.agents.training import train
 from simulator.action import sample_actions
-from simulator.engine import advance, start_episode
 from simulator.environment import Environment
-from simulator.events import batch_is_dispatched
 from simulator.observation import full_encoder
-from simulator.parameters import Parameters, Replica, RequestClass, Scenario
 from simulator.policies.registry import build_policy
+from simulator.replica import Replica
 from simulator.reward import weighted_reward
-from simulator.state import ClusterState, empty_state
-from simulator.workload import PoissonWorkload
+from simulator.scenario import RequestClass, Scenario
+from simulator.traffic import PoissonWorkload
+from tests.benchmarks.compiled_rules import (
+    batch_scenario,
+    batch_seconds,
+    continuous_scenario,
+    continuous_seconds,
+)
 
 pytestmark = pytest.mark.benchmark
 
 ROUNDS = 5
-RATE_RPS, REPLICAS, ALPHA_S, BETA_S, CAP = 300.0, 2, 0.002, 0.005, 8
-ENGINE_REQUESTS, SIMPY_REQUESTS = 1_000_000, 50_000
 LANES, DECISIONS, PPO_STEPS = 256, 500_000, 200_000
+CONTINUOUS_CAPACITY_RPS = 87.7  # of two replicas, by saturation
 REPORT = Path(__file__).resolve().parents[2] / "reports" / "benchmarks" / "speed.md"
-
-
-@numba.njit(_nrt=False)
-def run_static_cap(parameters: Parameters, state: ClusterState, cap: int) -> None:
-    """The whole trace of lane 0 under static_cap, compiled together with the engine."""
-    start_episode(parameters, state, 0)
-    while True:
-        advance(parameters, state, 0)
-        if state.ending[0] != 0:
-            return
-        replica = 0
-        while state.batch_size[0, replica] > 0:
-            replica += 1
-        batch_is_dispatched(parameters, state, 0, replica, 0, cap)
-
-
-def engine_rps() -> tuple[float, float]:
-    """Requests per second of the engine under a compiled static_cap, and mean response in s."""
-    scenario = Scenario(
-        (RequestClass("only", 1.0),),
-        (Replica((ALPHA_S,), (BETA_S,), (0.0,), CAP),) * REPLICAS,
-        batch_sizes=(1, 2, 4, 8),
-        queue_capacity=10_000,
-    )
-    parameters, state = scenario.parameters(), empty_state(scenario, 1, ENGINE_REQUESTS)
-    generator = np.random.default_rng(0)
-    state.arrival_s[0] = np.cumsum(generator.exponential(1.0 / RATE_RPS, ENGINE_REQUESTS))
-    state.size[:] = 1.0
-    state.request_count[0], state.horizon_s[0], state.drains[0] = ENGINE_REQUESTS, 1e9, True
-    run_static_cap(parameters, state, CAP)  # compiles
-
-    def once() -> int:
-        run_static_cap(parameters, state, CAP)
-        return ENGINE_REQUESTS
-
-    return rate(once), float(state.reward_terms[0, 1] / ENGINE_REQUESTS)
-
-
-def simpy_mean_response_s(
-    requests: int,
-    rate_rps: float,
-    replicas: int,
-    alpha_s: float,
-    beta_s: float,
-    cap: int,
-    seed: int,
-) -> float:
-    """Mean response time in s of `requests` Poisson requests, in idiomatic SimPy.
-
-    An idle replica takes what waits, up to `cap`, at once.
-    """
-    import simpy  # of the extra `bench`
-
-    generator, env = random.Random(seed), simpy.Environment()
-    waiting: list[float] = []
-    idle = list(range(replicas))[::-1]
-    total_s = 0.0
-
-    def serve(replica: int, batch: list[float]):
-        nonlocal total_s
-        yield env.timeout(alpha_s + beta_s * len(batch))
-        total_s += env.now * len(batch) - sum(batch)
-        idle.append(replica)
-        dispatch()
-
-    def dispatch() -> None:
-        while idle and waiting:
-            batch = waiting[:cap]
-            del waiting[:cap]
-            env.process(serve(idle.pop(), batch))
-
-    def arrive():
-        for _ in range(requests):
-            yield env.timeout(generator.expovariate(rate_rps))
-            waiting.append(env.now)
-            dispatch()
-
-    env.process(arrive())
-    env.run()
-    return total_s / requests
-
-
-def simpy_rps() -> tuple[float, float]:
-    """The same of SimPy."""
-    means = []
-
-    def once() -> int:
-        means.append(
-            simpy_mean_response_s(
-                SIMPY_REQUESTS, RATE_RPS, REPLICAS, ALPHA_S, BETA_S, CAP, seed=len(means)
-            )
-        )
-        return SIMPY_REQUESTS
-
-    return rate(once), statistics.mean(means)
+ROOT = Path(__file__).resolve().parents[2]
+Row = tuple[str, str, str]
 
 
 def two_classes() -> Scenario:
@@ -146,9 +58,12 @@ def lanes_environment(lanes: int) -> Environment:
 
 
 def environment_dps() -> float:
-    """Decisions per second at 256 lanes under the NumPy rule static_cap, resets included."""
+    """Decisions per second at 256 lanes under the NumPy rule static_cap, resets included.
+
+    Every step fills all fields of the observation, the mask and the reward terms.
+    """
     environment = lanes_environment(LANES)
-    policy = build_policy("static_cap", environment.scenario, {"batch_size": CAP})
+    policy = build_policy("static_cap", environment.scenario, {"batch_size": 8})
     generator = np.random.default_rng(1)
 
     def once() -> int:
@@ -183,30 +98,127 @@ def ppo_sps() -> float:
 
 
 def rate(once: Callable[[], int]) -> float:
-    """Median over the rounds of what `once` did per second."""
+    """Median over the rounds of what `once` did per second of CPU time."""
     rates = []
     for _ in range(ROUNDS):
-        begin_s = time.perf_counter()
+        begin_s = time.process_time()
         done = once()
-        rates.append(done / (time.perf_counter() - begin_s))
+        rates.append(done / (time.process_time() - begin_s))
     return statistics.median(rates)
 
 
-def test_speed_table() -> None:
-    pytest.importorskip("simpy", reason="needs the extra `bench`")
-    engine, engine_mean_s = engine_rps()
-    simpy, simpy_mean_s = simpy_rps()
-    rows = [
-        ("engine, compiled static_cap, K=2 batch service", engine, "requests/s"),
-        ("SimPy, the same model", simpy, "requests/s"),
-        ("engine / SimPy", engine / simpy, "times"),
-        (f"environment, NumPy static_cap, {LANES} lanes", environment_dps(), "decisions/s"),
-        ("PPO end to end, 128 lanes", ppo_sps(), "steps/s"),
+def median_ns(requests: int, measure: Callable[[], float]) -> float:
+    """Nanoseconds a request, median over the rounds."""
+    return statistics.median(measure() for _ in range(ROUNDS)) / requests * 1e9
+
+
+def batch_ns(replicas: int, requests: int, lanes: int) -> float:
+    """Nanoseconds a request of batch service at 150 requests/s a replica."""
+    scenario = batch_scenario(replicas, 0.002, 0.005, 8)
+    rate_rps = 150.0 * replicas
+    return median_ns(
+        requests * lanes, lambda: batch_seconds(scenario, rate_rps, requests, lanes)[0]
+    )
+
+
+def continuous_rps() -> float:
+    """Requests per second of continuous batching, 512 prompt and 64 output tokens, load 0.8."""
+    scenario, requests = continuous_scenario(2), 200_000
+    measured = 0.8 * CONTINUOUS_CAPACITY_RPS
+    return 1e9 / median_ns(
+        requests, lambda: continuous_seconds(scenario, measured, requests, 512, 64)[0]
+    )
+
+
+def in_fresh_python(code: str, cache: Path | None = None) -> tuple[str, float]:
+    """What the code prints in a new interpreter, and the wall time in s."""
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests/benchmarks'}"}
+    environment.pop("NUMBA_BOUNDSCHECK", None)
+    if cache is not None:
+        environment["XDG_CACHE_HOME"] = str(cache)
+    begin_s = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip(), time.perf_counter() - begin_s
+
+
+FIRST_STEP = """
+import numpy as np
+from simulator.environment import Environment
+from simulator.replica import Replica
+from simulator.reward import Reward
+from simulator.scenario import RequestClass, Scenario
+from simulator.traffic import PoissonWorkload
+
+replica = Replica((0.002,), (0.005,), (0.1,), 8)
+scenario = Scenario((RequestClass("only", 1.0),), (replica,) * 2, batch_sizes=(1, 8))
+environment = Environment(
+    scenario, PoissonWorkload((300.0,)), 4, 1.0, Reward(np.ones(8)), np.random.default_rng(0)
+)
+environment.reset()
+environment.step(np.zeros(4, int))
+"""
+TEN_MILLION = """
+import resource
+from compiled_rules import batch_scenario, batch_seconds
+
+batch_seconds(batch_scenario(2, 0.002, 0.005, 8), 300.0, 10_000_000, 1)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
+"""
+
+
+def rows_of_size() -> list[Row]:
+    """Cost per request by number of requests, lanes and replicas."""
+    by_requests = {n: batch_ns(2, n, 1) for n in (10_000, 100_000, 1_000_000, 10_000_000)}
+    by_lanes = {b: batch_ns(2, 1_048_576 // b, b) for b in (1, 16, 256, 1_024)}
+    by_replicas = {k: batch_ns(k, 300_000, 1) for k in (2, 4, 8, 16, 32, 64)}
+    rows = []
+    for title, costs in (
+        ("requests, one lane, K=2", by_requests),
+        ("lanes, 2^20 requests in all, K=2", by_lanes),
+        ("replicas, one lane", by_replicas),
+    ):
+        rows += [(f"{count:,} {title}", f"{ns:,.0f}", "ns/request") for count, ns in costs.items()]
+        spread = max(costs.values()) / min(costs.values())
+        rows.append(
+            (f"dearest / cheapest of these {title.split(',')[0]}", f"{spread:.2f}", "times")
+        )
+    return rows
+
+
+def test_speed_table(tmp_path: Path) -> None:
+    batch_ns(2, 1_000, 1)  # compiles
+    continuous_seconds(continuous_scenario(2), 20.0, 1_000, 512, 64)
+    rows: list[Row] = [
+        (
+            "engine, compiled static_cap, K=2 batch service",
+            f"{1e9 / batch_ns(2, 1_000_000, 1):,.0f}",
+            "requests/s",
+        ),
+        (
+            "continuous batching, 512 + 64 tokens, K=2, load 0.8, routed in turn",
+            f"{continuous_rps():,.0f}",
+            "requests/s",
+        ),
+        (
+            f"environment, NumPy static_cap, {LANES} lanes",
+            f"{environment_dps():,.0f}",
+            "decisions/s",
+        ),
+        ("PPO end to end, 128 lanes", f"{ppo_sps():,.0f}", "steps/s"),
+        *rows_of_size(),
     ]
-    table = f"Medians of {ROUNDS}, one run, one core.\n\n| what | median | unit |\n|---|---|---|\n"
-    table += "".join(f"| {what} | {value:,.0f} | {unit} |\n" for what, value, unit in rows)
+    gib, _ = in_fresh_python(TEN_MILLION)
+    rows.append(("memory of 10,000,000 requests, arrivals included", f"{float(gib):.2f}", "GiB"))
+    _, first_s = in_fresh_python(FIRST_STEP, tmp_path)
+    _, later_s = in_fresh_python(FIRST_STEP, tmp_path)
+    rows.append(("first start: import, compilation, first step", f"{first_s:.1f}", "s"))
+    rows.append(("later start: import, first step", f"{later_s:.2f}", "s"))
+    table = f"Medians of {ROUNDS}, one run, CPU time of one core; starts are wall time.\n\n"
+    table += "| what | measured | unit |\n|---|---:|---|\n"
+    table += "".join(f"| {what} | {value} | {unit} |\n" for what, value, unit in rows)
     print("\n" + table)
     REPORT.parent.mkdir(parents=True, exist_ok=True)
     REPORT.write_text(table, encoding="utf-8")
-    # Not a time: both simulate the same system, so their mean response times must agree.
-    assert simpy_mean_s == pytest.approx(engine_mean_s, rel=0.02)
+    assert float(gib) < 2.0  # not a time

@@ -12,9 +12,10 @@ from pipeline.agents.settings import PPOSettings, ReinforceSettings
 from pipeline.agents.training import train
 from simulator.environment import Environment
 from simulator.observation import full_encoder
-from simulator.parameters import Replica, RequestClass, Scenario
+from simulator.replica import Replica
 from simulator.reward import paper_reward
-from simulator.workload import PoissonWorkload
+from simulator.scenario import RequestClass, Scenario
+from simulator.traffic import PoissonWorkload
 
 SETTINGS = {
     "ppo": PPOSettings(steps=200_000),

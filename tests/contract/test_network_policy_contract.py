@@ -9,10 +9,11 @@ from pipeline.agents.networks import PolicyNetwork, initialize
 from simulator.action import sample_actions
 from simulator.environment import Environment
 from simulator.observation import ENCODERS, Encoder
-from simulator.parameters import Replica, RequestClass, Scenario
 from simulator.policies import EpsilonMixture, Policy
+from simulator.replica import Replica
 from simulator.reward import paper_reward
-from simulator.workload import PoissonWorkload
+from simulator.scenario import RequestClass, Scenario
+from simulator.traffic import PoissonWorkload
 
 SCENARIO = Scenario(
     (RequestClass("fast", 0.05, 10.0), RequestClass("slow", 0.2)),

@@ -1,5 +1,6 @@
 """What every registered rule, alone and in a mixture, owes to whoever samples from it."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -7,11 +8,12 @@ import pytest
 
 from simulator.action import WAIT, action_table, legal_actions, sample_actions
 from simulator.environment import Environment
-from simulator.observation import Observation
-from simulator.parameters import ClassChoice, DecisionEpochs, Replica, RequestClass, Scenario
+from simulator.observation import Observation, ReplicaState
 from simulator.policies import RULES, EpsilonMixture, Policy, build_policy
+from simulator.replica import Replica
 from simulator.reward import paper_reward
-from simulator.workload import PoissonWorkload
+from simulator.scenario import ClassChoice, DecisionEpochs, MixedBatches, RequestClass, Scenario
+from simulator.traffic import PoissonWorkload
 
 LANES = 200
 RANDOM_RULES = {"uniform_random", "random_replica", "shortest_queue"}
@@ -43,6 +45,17 @@ def cluster(
     )
 
 
+def specialized(scenario: Scenario) -> Scenario:
+    """The same cluster, but its first two replicas do not serve the last class, nor the last 0."""
+    classes, replicas = len(scenario.request_classes), len(scenario.replicas)
+    serves = np.ones((replicas, classes), bool)
+    serves[:2, -1], serves[-1, 0] = False, False
+    pairs = zip(scenario.replicas, serves.tolist(), strict=True)
+    return replace(
+        scenario, replicas=tuple(replace(replica, serves=tuple(row)) for replica, row in pairs)
+    )
+
+
 SCENARIOS = {
     "one replica, one class": cluster(1, 1, (1, 2, 4, 8)),
     "two replicas, two classes": cluster(2, 2, (1, 2, 4, 8)),
@@ -50,6 +63,13 @@ SCENARIOS = {
     "three replicas, three classes": cluster(3, 3, (2, 3, 7, 16)),
     "the paper's 65 actions": cluster(2, 2, tuple(range(1, 33)), ClassChoice.HEAD_OF_LINE),
     "head of line, three of each": cluster(3, 3, (1, 2, 4, 8), ClassChoice.HEAD_OF_LINE),
+    "replicas for some classes": specialized(cluster(3, 3, (1, 2, 4, 8))),
+    "replicas for some classes, head of line": specialized(
+        cluster(3, 3, (1, 2, 4, 8), ClassChoice.HEAD_OF_LINE)
+    ),
+    "mixed batches": replace(
+        cluster(2, 2, (1, 2, 4, 8), ClassChoice.HEAD_OF_LINE), mixed=MixedBatches.SUM
+    ),
 }
 
 
@@ -65,28 +85,37 @@ def consistent_observation(scenario: Scenario, lanes: int, seed: int) -> Observa
     head = np.where(queue_length > 0, wait_s, -1.0).argmax(axis=1)
     can_take = (generator.random((lanes, replicas)) < 0.6).astype(float)
     busy = 1.0 - can_take
+    in_service = busy * generator.integers(1, 9, (lanes, replicas))
     return Observation(
         queue_length=queue_length.astype(float),
         oldest_wait_s=wait_s,
         head_class=np.where(queue_length.any(axis=1), head, -1),
+        head_size=queue_length.any(axis=1).astype(float),
         since_dispatch_s=generator.exponential(0.01, lanes),
         last_replica=generator.integers(-1, replicas, lanes),
         can_take=can_take,
         remaining_service_s=busy * generator.exponential(0.02, (lanes, replicas)),
-        in_service=busy * generator.integers(1, 9, (lanes, replicas)),
+        in_service=in_service,
         arrival_rate_rps=generator.exponential(50.0, (lanes, classes)),
         response_p95_s=generator.exponential(0.1, lanes),
         utilization=generator.random((lanes, replicas)),
+        replica_state=np.where(busy > 0, ReplicaState.BUSY, ReplicaState.IDLE).astype(float),
+        in_flight=in_service,
+        kv_fill=np.zeros((lanes, replicas)),
+        replica_queue_length=np.zeros((lanes, replicas, classes)),
+        set_points=np.tile([32.0, 0.0, 0.0, replicas], (lanes, 1)),
     )
 
 
 def legal(scenario: Scenario, observation: Observation) -> np.ndarray:
-    return legal_actions(
-        action_table(scenario),
-        observation.queue_length,
-        observation.can_take,
-        scenario.parameters().max_batch_size,
+    table, parameters = action_table(scenario), scenario.parameters()
+    mask = legal_actions(
+        table, observation.queue_length, observation.can_take, parameters.max_batch_size
     )
+    head_class = observation.head_class[:, None]
+    request_class = np.where(table.request_class < 0, head_class, table.request_class)
+    mask[:, WAIT + 1 :] &= parameters.serves[table.replica, request_class][:, WAIT + 1 :]
+    return mask
 
 
 def policies(name: str, scenario: Scenario) -> list[Policy]:
@@ -153,7 +182,9 @@ def test_rules_are_one_hot_unless_random_and_mixtures_have_full_support(policy, 
         assert ((rows > 0) == mask).all()
     elif policy.name not in RANDOM_RULES:
         assert (rows.max(axis=1) == 1.0).all()
-    if policy.name in set(RULES) - MAY_WAIT:
+    # What stands at the head of the line may need a replica that is busy.
+    serves_all = scenario.parameters().serves.all() or policy.name == "c_mu"
+    if policy.name in set(RULES) - MAY_WAIT and serves_all:
         assert (rows[:, WAIT] == (mask.sum(axis=1) == 1)).all()  # WAIT only where nothing else is
 
 
@@ -209,7 +240,7 @@ def _meaning(scenario: Scenario, rows: np.ndarray) -> np.ndarray:
 def _relabeled(observation: Observation, classes: np.ndarray, replicas: np.ndarray) -> Observation:
     """The same lanes with class `classes[i]` called i and replica `replicas[j]` called j."""
     by_class = ("queue_length", "oldest_wait_s", "arrival_rate_rps")
-    by_replica = ("can_take", "remaining_service_s", "in_service", "utilization")
+    by_replica = ("can_take", "remaining_service_s", "in_service", "utilization", "in_flight")
     new_class = np.append(np.argsort(classes), -1)  # a class of -1 stays -1
     new_replica = np.append(np.argsort(replicas), -1)
     return observation._replace(
@@ -258,10 +289,11 @@ def test_new_numbers_for_classes_and_replicas_change_the_numbers_only(name):
 
 @pytest.mark.parametrize("decision_epochs", list(DecisionEpochs))
 @pytest.mark.parametrize("class_choice", list(ClassChoice))
+@pytest.mark.parametrize("change", [replace, specialized])
 def test_every_rule_steps_a_real_environment_past_the_end_of_its_episodes(
-    class_choice, decision_epochs
+    change, class_choice, decision_epochs
 ):
-    scenario = cluster(2, 2, (1, 2, 4, 8), class_choice, decision_epochs)
+    scenario = change(cluster(3, 2, (1, 2, 4, 8), class_choice, decision_epochs))
     for name, spec in RULES.items():
         if not spec.grid(scenario):
             continue

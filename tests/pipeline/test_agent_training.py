@@ -17,9 +17,10 @@ from pipeline.agents.training import TrainedAgent, train
 from simulator.action import ActionTable
 from simulator.environment import Environment
 from simulator.observation import Encoder, Feature, Observation, full_encoder
-from simulator.parameters import Replica, RequestClass, Scenario
+from simulator.replica import Replica
 from simulator.reward import weighted_reward
-from simulator.workload import PoissonWorkload
+from simulator.scenario import RequestClass, Scenario
+from simulator.traffic import PoissonWorkload
 
 ENCODER = Encoder(
     "place",
@@ -40,7 +41,9 @@ ALGORITHMS: dict[str, PolicyGradientSettings] = {
 class Places(ABC):
     """Lanes with a place each. Subclasses say what an action does; action 2 is never legal."""
 
-    table = ActionTable(np.array([-1, 0, 0]), np.array([-1, 0, 0]), np.array([0, 1, 2]))
+    table = ActionTable(
+        np.array([-1, 0, 0]), np.array([-1, 0, 0]), np.array([0, 1, 2]), *[np.full(3, -1)] * 3
+    )
 
     def __init__(self, seed: int, lanes: int = LANES) -> None:
         self.lanes = lanes
@@ -58,7 +61,8 @@ class Places(ABC):
     def _look(self) -> tuple[Observation, np.ndarray]:
         empty = np.zeros((self.lanes, 1))
         mask = np.tile([True, True, False], (self.lanes, 1))
-        return Observation(self.place[:, None].astype(float), *[empty] * 10), mask
+        others = [empty] * (len(Observation._fields) - 1)
+        return Observation(self.place[:, None].astype(float), *others), mask
 
     def reset(self, lanes: np.ndarray | None = None) -> tuple[Observation, np.ndarray]:
         starts = np.ones(self.lanes, bool) if lanes is None else lanes

@@ -22,10 +22,11 @@ from pipeline.testbed.session import NOMINAL, Session, Settings, capacity_rps
 from pipeline.testbed.worker import Worker, running_workers
 from simulator.action import WAIT, action_table
 from simulator.observation import RESPONSE_WINDOW, Observation
-from simulator.parameters import Replica, RequestClass, Scenario
 from simulator.policies.base import Policy
 from simulator.policies.mixture import EpsilonMixture
 from simulator.policies.registry import build_policy
+from simulator.replica import Replica
+from simulator.scenario import RequestClass, Scenario
 from simulator.workload import Arrivals
 
 BATCH_SIZES = (1, 2, 4)

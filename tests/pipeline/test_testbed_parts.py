@@ -3,7 +3,9 @@
 import asyncio
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -11,13 +13,20 @@ import pytest
 
 from pipeline.testbed.command import main
 from pipeline.testbed.dispatcher import Dispatcher
+from pipeline.testbed.gateway import serve_load
 from pipeline.testbed.load import BurstWorkload, OpenLoopLoad
 from pipeline.testbed.profiling import fit_batch_latency
 from pipeline.testbed.recorder import Decision, Recording, write_serving_log
 from pipeline.testbed.session import NOMINAL, profiled_scenario
 from pipeline.testbed.trackers import LoadAverages, ResponseWindow
-from simulator.observation import RESPONSE_WINDOW
-from simulator.workload import Arrivals
+from simulator.action import action_table
+from simulator.conditions import Faults, View
+from simulator.environment import Environment
+from simulator.observation import RESPONSE_WINDOW, ReplicaState
+from simulator.policies.registry import build_policy
+from simulator.reward import paper_reward
+from simulator.scenario import DecisionEpochs
+from simulator.workload import Arrivals, RecordedWorkload
 
 SYSTEM = {"format": "batchwright-serving-log", "request_classes": ["fast", "slow"]}
 
@@ -88,6 +97,59 @@ def test_a_dispatcher_sees_its_own_timeline() -> None:
     seen = dispatcher.observe(0.060)
     assert seen.response_p95_s[0] == pytest.approx(0.060)  # of 0.060 and 0.040
     assert seen.can_take.tolist() == [[1.0, 1.0]]
+
+
+def test_a_dispatcher_observes_what_the_simulator_does() -> None:
+    # A slow batch of 2 is in service when a fast request of size 2.5 arrives.
+    scenario = profiled_scenario(NOMINAL)
+    size, arrival_s = np.array([1.0, 1.5, 2.5]), np.array([0.001, 0.001, 0.004])
+    arrivals = Arrivals(arrival_s, np.array([1, 1, 0]), size)
+    lanes = Environment(
+        scenario,
+        RecordedWorkload(arrivals),
+        lanes=1,
+        horizon_s=1.0,
+        reward=paper_reward(scenario),
+        generator=np.random.default_rng(0),
+    )
+    dispatcher = Dispatcher(scenario)
+    for number in range(2):
+        dispatcher.arrives(number, 1, size[number], arrival_s[number])
+    table = action_table(scenario)
+    first, _ = lanes.reset()
+    for theirs, ours in zip(first, dispatcher.observe(0.001), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+    columns = (table.replica, table.request_class, table.batch_size)
+    action = np.flatnonzero([row == (1, 1, 2) for row in zip(*columns, strict=True)])
+    second = lanes.step(action).observation
+    dispatcher.starts(replica=1, request_class=1, batch_size=2, clock_s=0.001)
+    dispatcher.arrives(2, 0, size[2], arrival_s[2])
+    for theirs, ours in zip(second, dispatcher.observe(0.004), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+    assert second.head_size[0] == 2.5
+    assert second.in_flight[0].tolist() == [0.0, 2.0]
+    dispatcher.completes(1, 0.030)
+    assert dispatcher.observe(0.030).in_flight[0].tolist() == [0, 0]
+    assert (dispatcher.observe(0.030).replica_state[0] == ReplicaState.IDLE).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"decision_epochs": DecisionEpochs.TICKS}, "decision_epochs = .*: the gateway has events"),
+        ({"replica_backlog": 1}, "replica_backlog = 1: the gateway has 0"),
+        ({"view": View(0.5)}, "view = .*: the gateway has"),
+        ({"faults": Faults(mean_time_between_s=9.0)}, "faults = .*: the gateway has"),
+    ],
+)
+def test_a_gateway_refuses_a_scenario_that_it_could_not_play(
+    changes: dict[str, Any], message: str
+) -> None:
+    scenario = replace(profiled_scenario(NOMINAL), **changes)
+    policy = build_policy("uniform_random", scenario, {})
+    nothing = Arrivals(np.zeros(0), np.zeros(0, int), np.zeros(0))
+    with pytest.raises(ValueError, match=message):
+        serve_load(scenario, policy, [], nothing, np.random.default_rng(0))
 
 
 def test_the_fitted_line_is_exact_and_never_starts_below_zero() -> None:

@@ -1,4 +1,6 @@
-"""What holds in every episode, whatever the policy does."""
+"""What holds in every episode, whatever the policy does, and what a log may say."""
+
+from itertools import pairwise
 
 import numpy as np
 from hypothesis import given, settings
@@ -6,12 +8,14 @@ from hypothesis import strategies as st
 
 from simulator.action import legal_actions
 from simulator.environment import Environment, RequestRecords
-from simulator.parameters import DecisionEpochs, Replica, RequestClass, Scenario
+from simulator.replica import Replica
 from simulator.reward import Reward
-from simulator.state import Recording, RequestStatus
-from simulator.workload import PoissonWorkload
+from simulator.scenario import DecisionEpochs, QueuePlace, RequestClass, Scenario
+from simulator.state import EventKind, Recording, ReplicaMode, RequestStatus
+from simulator.traffic import PoissonWorkload
+from tests.oracle.comparison import told_by
 
-CLASSES, TERMS = 2, 12
+CLASSES, TERMS = 2, 13
 
 
 def scenario(capacity: int, epochs: DecisionEpochs, cv: float) -> Scenario:
@@ -54,6 +58,94 @@ def play(env: Environment, seed: int) -> tuple[np.ndarray, RequestRecords]:
         action_mask = step.action_mask
         terms += step.reward_terms
     return terms, env.request_records()
+
+
+# What must have become of a request or a replica for an event to be told, and what it is then.
+_NEW, _IN_TRANSIT, _WAITS, _RUNS, _GONE = range(5)
+REQUEST_STEPS = {
+    EventKind.REQUEST_ARRIVAL: ({_NEW}, _WAITS),
+    EventKind.REQUEST_SHED: ({_NEW, _WAITS, _RUNS}, _GONE),
+    EventKind.REQUEST_JOIN: ({_IN_TRANSIT}, _WAITS),
+    EventKind.REQUEST_ADMITTED: ({_WAITS}, _RUNS),
+    EventKind.FIRST_TOKEN: ({_RUNS}, _RUNS),
+    EventKind.REQUEST_PREEMPTED: ({_RUNS}, _WAITS),
+    EventKind.REQUEST_COMPLETION: ({_RUNS}, _GONE),
+    EventKind.REQUEST_REQUEUED: ({_WAITS, _RUNS}, _WAITS),
+}
+_OFF, _STARTING, _UP, _DOWN = ReplicaMode
+REPLICA_STEPS = {
+    EventKind.REPLICA_START: ({_OFF}, _STARTING),
+    EventKind.REPLICA_READY: ({_STARTING}, _UP),
+    EventKind.REPLICA_OFF: ({_STARTING, _UP, _DOWN}, _OFF),
+    EventKind.REPLICA_DOWN: ({_STARTING, _UP}, _DOWN),
+    EventKind.REPLICA_REPAIRED: ({_DOWN}, _UP),
+    EventKind.BATCH_DISPATCH: ({_UP}, _UP),
+    EventKind.BATCH_START: ({_UP}, _UP),
+    EventKind.BATCH_COMPLETION: ({_UP}, _UP),
+}
+NEEDS_REPLICA = {
+    EventKind.REQUEST_ADMITTED,
+    EventKind.FIRST_TOKEN,
+    EventKind.REQUEST_COMPLETION,
+}
+
+
+def check_causes(env: Environment) -> None:
+    """No event of requests or replicas is told before its cause; the clock never goes back.
+
+    Nothing starts or ends on a replica that is not up, and no more than its slots are sent to it.
+    """
+    scenario, state = env.scenario, env.state
+    initial = scenario.scaling.initial_replicas
+    travels = scenario.dispatch_delay.exists and scenario.queues == QueuePlace.REPLICA
+    for lane in range(env.lanes):
+        on = len(scenario.replicas) if initial is None else initial
+        mode = [_UP if replica < on else _OFF for replica in range(len(scenario.replicas))]
+        sent, started = [0] * len(mode), set()
+        phase = [_NEW] * int(state.request_count[lane])
+        before_s = 0.0
+        for clock_s, kind, subject in told_by(env, lane):
+            assert before_s <= clock_s <= state.clock_s[lane]
+            before_s = clock_s
+            if kind in REQUEST_STEPS:
+                causes, phase_now = REQUEST_STEPS[kind]
+                assert phase[subject] in causes, (clock_s, kind, subject)
+                assert clock_s >= state.arrival_s[lane, subject]
+                arrives = kind == EventKind.REQUEST_ARRIVAL
+                phase[subject] = _IN_TRANSIT if arrives and travels else phase_now
+                if kind == EventKind.FIRST_TOKEN:
+                    assert subject not in started
+                    started.add(subject)
+                if kind == EventKind.REQUEST_COMPLETION:
+                    assert subject in started
+                if kind in NEEDS_REPLICA:
+                    assert mode[state.request_replica[lane, subject]] == _UP
+            elif kind in REPLICA_STEPS:
+                causes_of_mode, mode_now = REPLICA_STEPS[kind]
+                assert mode[subject] in causes_of_mode, (clock_s, kind, subject)
+                mode[subject] = mode_now
+                sent[subject] += kind == EventKind.BATCH_DISPATCH
+                assert 0 <= sent[subject] <= 1 + scenario.replica_backlog
+                assert kind != EventKind.BATCH_START or sent[subject] > 0
+                sent[subject] -= kind == EventKind.BATCH_COMPLETION
+                if kind == EventKind.REPLICA_DOWN:
+                    sent[subject] = 0
+                assert sent[subject] >= 0
+        assert mode == state.replica_mode[lane].tolist()
+
+
+def check_records(env: Environment) -> None:
+    """Arrival, ready, start, first token and departure of each request come in this order."""
+    state = env.state
+    for lane in range(env.lanes):
+        arrived = slice(0, state.next_request[lane])
+        columns = [state.arrival_s, state.request_dispatch_s, state.request_departure_s]
+        if state.join_s.shape[1]:
+            columns.insert(1, np.where(state.request_dispatch_s >= 0, state.join_s, np.nan))
+        if state.request_first_token_s.shape[1]:
+            columns.insert(-1, state.request_first_token_s)
+        for before, after in pairwise(column[lane, arrived] for column in columns):
+            assert not (after < before).any()  # NaN is what has not happened
 
 
 scenarios = st.builds(

@@ -16,10 +16,11 @@ from pipeline.transitions import (
 )
 from simulator.environment import Environment
 from simulator.observation import ENCODERS
-from simulator.parameters import Replica, RequestClass, Scenario
 from simulator.policies.mixture import UniformRandom
+from simulator.replica import Replica
 from simulator.reward import weighted_reward
-from simulator.workload import PoissonWorkload
+from simulator.scenario import RequestClass, Scenario
+from simulator.traffic import PoissonWorkload
 
 REPLICA = Replica(alpha_s=(0.02, 0.05), beta_s=(0.01, 0.04), noise_cv=(0.2, 0.0), max_batch_size=3)
 SCENARIO = Scenario(

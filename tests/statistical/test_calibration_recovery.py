@@ -13,13 +13,15 @@ from pipeline.calibration.calibrate import calibrate, from_json, to_json
 from pipeline.calibration.fidelity import fidelity_failures, fidelity_of_log
 from pipeline.calibration.log import LoggedBatches, LoggedRun
 from simulator.environment import Environment, RequestRecords
-from simulator.parameters import Replica, RequestClass, Scenario
 from simulator.policies.mixture import EpsilonMixture
 from simulator.policies.registry import build_policy
+from simulator.replica import Replica
 from simulator.reward import Reward
 from simulator.rollout import run_episodes
+from simulator.scenario import RequestClass, Scenario
 from simulator.state import ClusterState, EventKind, Recording
-from simulator.workload import Arrivals, SquareBurstWorkload
+from simulator.traffic import SquareBurstWorkload
+from simulator.workload import Arrivals
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +49,7 @@ def simulated_log() -> LoggedRun:
         SquareBurstWorkload((60.0, 30.0), (260.0, 100.0), 3.0, 2.0),
         LANES,
         SPAN_S,
-        Reward(np.zeros(12)),
+        Reward(np.zeros(13)),
         np.random.default_rng(21),
         drain_s=GAP_S,
         recording=Recording(requests=True, events=40_000),

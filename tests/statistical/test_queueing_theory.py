@@ -1,78 +1,74 @@
-"""Mean waiting times of the simulator against closed forms, at a million requests."""
-
-import math
+"""Waiting times of one replica that serves one by one against closed forms, a million requests."""
 
 import numpy as np
 import pytest
 
-from simulator.environment import Environment
-from simulator.parameters import Replica, RequestClass, Scenario
-from simulator.queueing_theory import md1_waiting_s, mg1_waiting_s, mm1_waiting_s
-from simulator.reward import Reward
-from simulator.state import Recording
-from simulator.workload import Arrivals, RecordedWorkload
+from simulator.queueing_theory import (
+    lognormal_third_moment_s3,
+    md1_waiting_s,
+    mg1_waiting_s,
+    mg1_waiting_variance_s2,
+    mm1_waiting_s,
+)
+from simulator.replica import Replica
+from simulator.scenario import Scenario
+from tests.statistical.steady_state import (
+    ONLY,
+    Records,
+    Span,
+    assert_agrees,
+    estimate,
+    exponential_sizes,
+    measured,
+    poisson_arrivals,
+    simulate,
+)
 
-LANES, MEASURED, WARMUP = 64, 15_625, 2_000  # 64 * 15,625 = 1,000,000 measured requests
+pytestmark = pytest.mark.slow
+SPAN = Span()
 
 
-def mean_waiting_s(
-    rate_rps: float, noise_cv: float, exponential: bool, seed: int
-) -> tuple[float, float]:
-    """Mean waiting time of one replica serving one by one, and its standard error.
-
-    Lanes are independent runs, so the standard error comes from their means.
-    """
+def simulated(rate_rps: float, noise_cv: float, exponential: bool, seed: int) -> Records:
+    """One replica that a policy sends a batch of 1 when it can."""
     generator = np.random.default_rng(seed)
-    count = WARMUP + MEASURED
-    workloads = []
-    for _ in range(LANES):
-        size = generator.exponential(1.0, count) if exponential else np.ones(count)
-        arrival_s = np.cumsum(generator.exponential(1.0 / rate_rps, count))
-        workloads.append(RecordedWorkload(Arrivals(arrival_s, np.zeros(count, int), size)))
-    scenario = Scenario(
-        (RequestClass("only", 1.0),),
-        (Replica((0.0,), (1.0,), (noise_cv,), 1),),
-        batch_sizes=(1,),
-        queue_capacity=10_000,
-    )
-    environment = Environment(
-        scenario,
-        workloads,
-        LANES,
-        horizon_s=10.0 * count / rate_rps,
-        reward=Reward(np.zeros(7)),
-        generator=generator,
-        drain_s=10_000.0,
-        recording=Recording(requests=True),
-    )
-    environment.reset()
-    while environment.running().any():
-        environment.step(environment.running().astype(int))  # a batch of 1 whenever it can
-    records = environment.request_records()
-    waiting_s = (records.dispatch_s - records.arrival_s).reshape(LANES, count)[:, WARMUP:]
-    lane_means = waiting_s.mean(1)
-    return float(lane_means.mean()), float(lane_means.std(ddof=1) / math.sqrt(LANES))
+    lanes = poisson_arrivals(rate_rps, SPAN, generator)
+    if exponential:
+        lanes = exponential_sizes(lanes, generator)
+    replica = Replica((0.0,), (1.0,), (noise_cv,), 1)
+    scenario = Scenario(ONLY, (replica,), batch_sizes=(1,), queue_capacity=10_000)
+    at_once = np.ones(SPAN.lanes, np.int64)
+    environment = simulate(scenario, lanes, generator, lambda observation, mask: at_once)
+    return measured(environment, SPAN, rate_rps)
 
 
-@pytest.mark.slow
+def assert_mean_and_variance(
+    claim: str, records: Records, theory_s: float, variance_s2: float
+) -> None:
+    """The variance is taken about the mean of theory, so that lanes have no bias."""
+    waiting_s, excess = records.waiting_s, records.gap_excess
+    assert_agrees(f"{claim} waiting", estimate(waiting_s.mean(1), excess), theory_s, 0.02)
+    found = estimate(((waiting_s - theory_s) ** 2).mean(1), excess)
+    assert_agrees(f"{claim} variance of waiting", found, variance_s2, 0.05)
+
+
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
-def test_md1_mean_waiting_time_is_within_three_standard_errors(load: float) -> None:
-    mean_s, error_s = mean_waiting_s(load, 0.0, exponential=False, seed=11)
-    theory_s = md1_waiting_s(load, 1.0)
-    print(f"M/D/1 load {load}: {mean_s:.4f} s, theory {theory_s:.4f}, se {error_s:.4f}")
-    assert abs(mean_s - theory_s) < 3 * error_s
+def test_md1_waiting_time_is_within_three_standard_errors(load: float) -> None:
+    records = simulated(load, 0.0, exponential=False, seed=11)
+    variance_s2 = mg1_waiting_variance_s2(load, 1.0, 0.0, 1.0)
+    assert_mean_and_variance(f"M/D/1 load {load}", records, md1_waiting_s(load, 1.0), variance_s2)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
-def test_mm1_mean_waiting_time_is_within_three_standard_errors(load: float) -> None:
-    mean_s, error_s = mean_waiting_s(load, 0.0, exponential=True, seed=12)
-    theory_s = mm1_waiting_s(load, 1.0)
-    print(f"M/M/1 load {load}: {mean_s:.4f} s, theory {theory_s:.4f}, se {error_s:.4f}")
-    assert abs(mean_s - theory_s) < 3 * error_s
+def test_mm1_waiting_time_is_within_three_standard_errors(load: float) -> None:
+    records = simulated(load, 0.0, exponential=True, seed=12)
+    variance_s2 = mg1_waiting_variance_s2(load, 1.0, 1.0, 6.0)  # E[S^3] = 3! S^3
+    assert_mean_and_variance(f"M/M/1 load {load}", records, mm1_waiting_s(load, 1.0), variance_s2)
 
 
-@pytest.mark.slow
-def test_mean_waiting_time_with_lognormal_noise_is_that_of_mg1() -> None:
-    mean_s, error_s = mean_waiting_s(0.6, 0.5, exponential=False, seed=13)
-    assert abs(mean_s - mg1_waiting_s(0.6, 1.0, 0.5)) < 3 * error_s
+@pytest.mark.parametrize(("load", "noise_cv"), [(0.6, 0.5), (0.5, 1.0)])
+def test_waiting_time_with_lognormal_noise_is_that_of_mg1(load: float, noise_cv: float) -> None:
+    records = simulated(load, noise_cv, exponential=False, seed=13)
+    third_moment_s3 = lognormal_third_moment_s3(1.0, noise_cv)
+    variance_s2 = mg1_waiting_variance_s2(load, 1.0, noise_cv, third_moment_s3)
+    theory_s = mg1_waiting_s(load, 1.0, noise_cv)
+    assert_mean_and_variance(f"M/G/1 cv {noise_cv} load {load}", records, theory_s, variance_s2)

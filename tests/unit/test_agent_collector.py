@@ -9,7 +9,9 @@ from pipeline.agents.collector import Collector, uniform_probabilities
 from simulator.action import ActionTable
 from simulator.observation import Encoder, Feature, Observation
 
-TABLE = ActionTable(np.array([-1, 0]), np.array([-1, 0]), np.array([0, 1]))
+TABLE = ActionTable(
+    np.array([-1, 0]), np.array([-1, 0]), np.array([0, 1]), *[np.array([-1, -1])] * 3
+)
 ENCODER = Encoder(
     "count",
     (Feature("queue_length.all", "1", 0, 100),),
@@ -35,7 +37,7 @@ class Counting:
 
     def _observation(self) -> Observation:
         empty = np.zeros((self.lanes, 1))
-        return Observation(self.count, *[empty] * 10)
+        return Observation(self.count, *[empty] * (len(Observation._fields) - 1))
 
     def reset(self, lanes=None):
         self.count[slice(None) if lanes is None else lanes] = 0

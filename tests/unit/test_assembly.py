@@ -22,9 +22,10 @@ from pipeline.calibration.log import LoggedRun
 from pipeline.files import write_json
 from pipeline.settings import StressSettings
 from pipeline.validation.evaluation import evaluate
-from simulator.parameters import ClassChoice, DecisionEpochs
+from simulator.conditions import Autoscaler, DispatchDelay, Fault, Faults, Scaling, View
 from simulator.policies.registry import build_policy
 from simulator.reward import reward_term_names
+from simulator.scenario import ClassChoice, DecisionEpochs, MixedBatches
 
 MakeSettings = Callable[..., Any]
 
@@ -68,6 +69,73 @@ def test_cluster_changes_what_it_names_unless_the_scenario_is_asked_as_logged(
     assert [replica.max_batch_size for replica in changed.replicas] == [2, 2, 2]
     as_logged = build_scenario(settings, calibration, as_logged=True)
     assert as_logged == build_scenario(make_settings(), calibration)
+
+
+def test_cluster_adds_what_its_sections_say_and_nothing_by_default(
+    make_settings: MakeSettings, calibration: Calibration
+) -> None:
+    plain = build_scenario(make_settings(), calibration)
+    for field in ("dispatch_delay", "view", "faults", "scaling"):
+        assert getattr(plain, field) == type(getattr(plain, field))()
+    assert (plain.replica_backlog, plain.mixed) == (0, MixedBatches.NEVER)
+    cluster = {
+        "class_choice": "head_of_line",
+        "replica_backlog": 2,
+        "mixed": "slowest",
+        "price_per_hour": 3.6,
+        "spell_share": 0.25,
+        "spell_time_s": 0.5,
+        "dispatch_delay": {"constant_s": 0.002, "mean_s": 0.003, "cv": 1.0},
+        "view": {"refresh_s": 0.1, "own_in_flight": True},
+        "faults": {
+            "scripted": {"early": {"replica": 1, "start_s": 1.0, "duration_s": 0.5}},
+            "mean_time_between_s": 60.0,
+            "repair_s": 2.0,
+            "requeue": False,
+        },
+        "scaling": {
+            "cold_start_s": 1.5,
+            "cold_start_cv": 0.3,
+            "initial_replicas": 1,
+            "autoscaler": {
+                "target_in_system": 8.0,
+                "keep_warm_replicas": 0,
+                "scale_down_delay_s": 2.0,
+                "control_interval_s": 0.5,
+            },
+        },
+    }
+    settings = make_settings(cluster=cluster)
+    assert build_scenario(settings, calibration) == dataclasses.replace(
+        plain,
+        class_choice=ClassChoice.HEAD_OF_LINE,
+        replicas=tuple(dataclasses.replace(r, price_per_hour=3.6) for r in plain.replicas),
+        replica_backlog=2,
+        mixed=MixedBatches.SLOWEST,
+        spell_share=0.25,
+        spell_time_s=0.5,
+        dispatch_delay=DispatchDelay(0.002, 0.003, 1.0),
+        view=View(0.1, True),
+        faults=Faults((Fault(1, 1.0, 0.5),), 60.0, 2.0, False),
+        scaling=Scaling(1.5, 0.3, 1, Autoscaler(8.0, 0, 2.0)),
+        control_interval_s=0.5,
+    )
+    assert build_scenario(settings, calibration, as_logged=True) == plain
+
+
+def test_the_bill_is_the_price_of_the_replicas_for_the_time_that_they_are_on(
+    make_settings: MakeSettings, make_study: Callable[..., Any], run: LoggedRun
+) -> None:
+    # Two replicas at 1800 an hour cost 1 a second, and the reward weighs it -2.
+    reward = {"class_weight": {"fast": 1.0, "slow": 1.0}, "shed": -1e-9, "bill": -2.0}
+    settings = make_settings(cluster={"price_per_hour": 1800.0}, reward=reward)
+    study = make_study(settings, run)
+    environment = training_environment(settings, study, 1, np.random.default_rng(0))
+    environment.reset()
+    return_ = 0.0
+    while environment.running()[0]:
+        return_ += environment.step(np.zeros(1, int)).reward[0]  # WAIT: nothing else costs much
+    assert return_ == pytest.approx(-2.0 * settings.scenario.horizon_s, abs=1e-6)
 
 
 def test_replicas_beyond_the_logged_ones_repeat_them_in_turn(

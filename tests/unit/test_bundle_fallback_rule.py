@@ -8,11 +8,12 @@ from pipeline.bundle.runtime import FallbackRule
 from simulator.action import WAIT, action_table, sample_actions
 from simulator.environment import Environment
 from simulator.observation import full_encoder, paper_encoder
-from simulator.parameters import ClassChoice, Replica, RequestClass, Scenario
 from simulator.policies import build_policy
 from simulator.policies.mixture import EpsilonMixture
+from simulator.replica import Replica
 from simulator.reward import paper_reward
-from simulator.workload import PoissonWorkload
+from simulator.scenario import ClassChoice, RequestClass, Scenario
+from simulator.traffic import PoissonWorkload
 
 
 def cluster(class_choice: ClassChoice) -> Scenario:

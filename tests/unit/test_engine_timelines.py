@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from simulator.environment import Environment
-from simulator.parameters import ClassChoice, DecisionEpochs, Replica, RequestClass, Scenario
+from simulator.replica import Replica
 from simulator.reward import Reward, reward_term_names
+from simulator.scenario import ClassChoice, DecisionEpochs, RequestClass, Scenario
 from simulator.state import EventKind, Recording
 from simulator.workload import Arrivals, RecordedWorkload
 
@@ -25,7 +26,7 @@ def environment(
 ) -> Environment:
     count = len(instants)
     arrivals = Arrivals(np.array(instants), np.array(classes or [0] * count), np.ones(count))
-    terms = 5 * len(scenario.request_classes) + 2
+    terms = 5 * len(scenario.request_classes) + 3
     return Environment(
         scenario,
         RecordedWorkload(arrivals),
@@ -154,7 +155,7 @@ def test_response_p95_is_the_nearest_rank_of_the_last_thirty_two() -> None:
     size = generator.uniform(0.1, 4.0, 60)
     arrivals = Arrivals(np.arange(60) * 10.0, np.zeros(60, int), size)
     env = Environment(
-        ONE, RecordedWorkload(arrivals), 1, 1000.0, Reward(np.ones(7)), np.random.default_rng(0)
+        ONE, RecordedWorkload(arrivals), 1, 1000.0, Reward(np.ones(8)), np.random.default_rng(0)
     )
     observation, _ = env.reset()
     answered: list[float] = []
@@ -187,7 +188,7 @@ def test_a_drained_trace_terminates_and_the_horizon_truncates() -> None:
             RecordedWorkload(arrivals),
             1,
             1.0,
-            Reward(np.ones(7)),
+            Reward(np.ones(8)),
             np.random.default_rng(0),
             drain_s,
         )

@@ -29,8 +29,8 @@ from pipeline.validation.evaluation import evaluate
 from pipeline.validation.scorecard import TEST, score
 from simulator.action import action_table
 from simulator.observation import full_encoder
-from simulator.parameters import Scenario
 from simulator.policies.registry import build_policy
+from simulator.scenario import Scenario
 
 RULES = {"fifo": {"batch_size": 4}, "static_cap": {"batch_size": 2}}
 

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 from pipeline.validation.evaluation import DRAIN_S, Trial, evaluate
-from simulator.parameters import Replica, RequestClass, Scenario
 from simulator.policies.registry import build_policy
+from simulator.replica import Replica
 from simulator.reward import Reward, weighted_reward
-from simulator.workload import Arrivals, PoissonWorkload, RecordedWorkload, Workload
+from simulator.scenario import RequestClass, Scenario
+from simulator.traffic import PoissonWorkload
+from simulator.workload import Arrivals, RecordedWorkload, Workload
 
 
 def scenario(noise_cv: float = 0.0, slo_s: float = 0.1) -> Scenario:
@@ -102,6 +104,6 @@ def test_equal_seeds_repeat_a_trial_and_others_do_not() -> None:
 
 
 def test_a_reward_that_is_no_number_is_refused() -> None:
-    broken = trial([recorded(0.5)])._replace(reward=Reward(np.full(7, np.nan)))
+    broken = trial([recorded(0.5)])._replace(reward=Reward(np.full(8, np.nan)))
     with pytest.raises(RuntimeError, match="static_cap: the reward of an episode is not finite"):
         evaluate(cap(), broken)

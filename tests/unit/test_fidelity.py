@@ -17,8 +17,9 @@ from pipeline.calibration.fidelity import (
     replay_response_s,
 )
 from pipeline.calibration.log import LoggedRun
-from simulator.parameters import Replica, RequestClass, Scenario
 from simulator.policies.registry import build_policy
+from simulator.replica import Replica
+from simulator.scenario import RequestClass, Scenario
 from simulator.workload import Arrivals
 
 SCENARIO = Scenario(

@@ -7,7 +7,8 @@ from pipeline.validation.evaluation import Evaluation
 from pipeline.validation.gate import Guard, Margins, gate_reasons, guards, shared_level
 from pipeline.validation.intervals import Interval
 from simulator.metrics import ClassMetrics
-from simulator.parameters import Replica, RequestClass, Scenario
+from simulator.replica import Replica
+from simulator.scenario import RequestClass, Scenario
 
 SCENARIO = Scenario(
     (RequestClass("fast", 0.1), RequestClass("slow", 0.5)),

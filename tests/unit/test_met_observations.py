@@ -1,6 +1,7 @@
 """Observations for the parity of ONNX and network, and where a bundle says it comes from."""
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ from pipeline.bundle.observations import MetObservations, met_observations
 from pipeline.bundle.provenance import bundle_hashes, bundle_results, fallback_for
 from simulator.environment import Environment
 from simulator.observation import full_encoder, paper_encoder
-from simulator.parameters import Replica, RequestClass, Scenario
 from simulator.policies.mixture import UniformRandom
+from simulator.replica import Replica
 from simulator.reward import Reward
-from simulator.workload import Arrivals, PoissonWorkload, RecordedWorkload, Workload
+from simulator.scenario import RequestClass, Scenario
+from simulator.traffic import PoissonWorkload
+from simulator.workload import Arrivals, RecordedWorkload, Workload
 
 SCENARIO = Scenario(
     (RequestClass("fast", 0.1), RequestClass("slow", 0.5)),
@@ -31,7 +34,7 @@ def met(workload: Workload | list[Workload], rows: int) -> MetObservations:
     """What the uniform policy meets in episodes of half a second."""
     environment_stream, actions = np.random.default_rng(1).spawn(2)
     environment = Environment(
-        SCENARIO, workload, LANES, 0.5, Reward(np.zeros(12)), environment_stream
+        SCENARIO, workload, LANES, 0.5, Reward(np.zeros(13)), environment_stream
     )
     return met_observations(environment, UniformRandom(SCENARIO), ENCODER, rows, actions)
 
@@ -125,9 +128,19 @@ def test_results_are_the_winners_reward_and_its_difference_to_the_best_rule() ->
 
 
 def test_the_fallback_is_the_best_rule_that_the_runtime_has() -> None:
-    assert fallback_for(STANDINGS, ENCODER) == ("c_mu", {"batch_size": 4})
+    assert fallback_for(STANDINGS, ENCODER, SCENARIO) == ("c_mu", {"batch_size": 4})
+
+
+def test_the_fallback_is_a_rule_that_the_runtime_plays_in_the_scenario() -> None:
+    standings = [standing("shortest_queue", "rule", 42.0, batch_size=4), *STANDINGS]
+    assert fallback_for(standings, ENCODER, SCENARIO)[0] == "shortest_queue"
+    backlog = replace(SCENARIO, replica_backlog=1)
+    assert fallback_for(standings, ENCODER, backlog)[0] == "c_mu"
+    partly = replace(SCENARIO.replicas[0], serves=(True, False))
+    apart = replace(SCENARIO, replicas=(partly, *SCENARIO.replicas[1:], SCENARIO.replicas[0]))
+    assert fallback_for(standings, full_encoder(apart), apart) == ("largest_batch", {})
 
 
 def test_the_fallback_without_the_features_of_a_rule_is_the_largest_batch() -> None:
-    assert fallback_for(STANDINGS, paper_encoder(SCENARIO)) == ("largest_batch", {})
-    assert fallback_for(STANDINGS[:2], ENCODER) == ("largest_batch", {})
+    assert fallback_for(STANDINGS, paper_encoder(SCENARIO), SCENARIO) == ("largest_batch", {})
+    assert fallback_for(STANDINGS[:2], ENCODER, SCENARIO) == ("largest_batch", {})

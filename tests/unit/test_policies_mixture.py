@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from simulator.observation import Observation
-from simulator.parameters import Replica, RequestClass, Scenario
+from simulator.observation import Observation, ReplicaState
 from simulator.policies import EpsilonMixture, Policy, build_policy
 from simulator.policies.mixture import UniformRandom
+from simulator.replica import Replica
+from simulator.scenario import RequestClass, Scenario
 
 SCENARIO = Scenario(
     (RequestClass("only", 0.1),), (Replica((0.002,), (0.005,), (0.0,), 8),), (1, 2, 4, 8)
@@ -37,6 +38,7 @@ def observation() -> Observation:
         queue_length=np.array([[1.0], [0.0]]),
         oldest_wait_s=zeros,
         head_class=np.array([0, -1]),
+        head_size=np.array([1.0, 0.0]),
         since_dispatch_s=np.zeros(2),
         last_replica=np.array([-1, -1]),
         can_take=idle,
@@ -45,6 +47,11 @@ def observation() -> Observation:
         arrival_rate_rps=zeros,
         response_p95_s=np.zeros(2),
         utilization=zeros,
+        replica_state=np.full((2, 1), ReplicaState.IDLE),
+        in_flight=zeros,
+        kv_fill=zeros,
+        replica_queue_length=np.zeros((2, 1, 1)),
+        set_points=np.zeros((2, 4)),
     )
 
 

@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from simulator.parameters import ClassChoice, Replica, RequestClass, Scenario
+from simulator.conditions import SetPoints
 from simulator.policies import RULES, build_policy
 from simulator.policies.registry import LARGEST_GRID, batch_size_grid
+from simulator.replica import Replica
+from simulator.scenario import ClassChoice, DecisionKind, QueuePlace, RequestClass, Scenario
 
 
 def cluster(
@@ -63,6 +65,24 @@ def test_a_missing_parameter_is_named(name):
 def test_a_bad_value_is_refused_by_name_value_and_rule(name, parameters, message):
     with pytest.raises(ValueError, match=message):
         build_policy(name, cluster(menu=(2, 4), max_batch_size=(4, 4)), parameters)
+
+
+@pytest.mark.parametrize("kind", ["route", "tune"])
+@pytest.mark.parametrize("name", list(RULES))
+def test_a_rule_is_refused_where_it_cannot_take_the_decisions(name, kind):
+    other = replace(
+        cluster(),
+        decision=DecisionKind(kind),
+        queues=QueuePlace.REPLICA,
+        set_points=SetPoints(max_batch_size=(1, 2)),
+    )
+    point = RULES[name].grid(cluster())[0]
+    if name == "uniform_random":
+        assert build_policy(name, other, point).name == name
+        return
+    message = f"policy = '{name}': takes dispatch decisions, .* are {kind}; .*: uniform_random$"
+    with pytest.raises(ValueError, match=message):
+        build_policy(name, other, point)
 
 
 def test_c_mu_needs_actions_that_name_the_class():

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from simulator.action import action_table, legal_actions
-from simulator.observation import Observation
-from simulator.parameters import ClassChoice, Replica, RequestClass, Scenario
+from simulator.observation import Observation, ReplicaState
 from simulator.policies import Policy, build_policy
+from simulator.replica import Replica
+from simulator.scenario import ClassChoice, RequestClass, Scenario
 
 WAITS = {"wait": 1.0}
 FAST, SLOW = 0, 1
@@ -42,16 +43,19 @@ def decide(
     can_take: tuple[int, ...] = (1, 1),
     last_replica: int = -1,
     in_service: tuple[int, ...] = (0, 0),
+    off: tuple[int, ...] = (),
 ) -> dict[object, float]:
     """What a policy does in one lane: {(replica, class, batch size) or "wait": probability}."""
     waiting = np.array([queue], float)
     oldest_wait_s = np.where(waiting > 0, np.array([wait_s]), 0.0)
     head = int(np.where(waiting > 0, oldest_wait_s, -1.0)[0].argmax()) if waiting.any() else -1
     takes = np.array([can_take], float)
+    shown = np.where(takes > 0, ReplicaState.IDLE, ReplicaState.BUSY)
     observation = Observation(
         queue_length=waiting,
         oldest_wait_s=oldest_wait_s,
         head_class=np.array([head]),
+        head_size=np.ones(1),
         since_dispatch_s=np.zeros(1),
         last_replica=np.array([last_replica]),
         can_take=takes,
@@ -60,6 +64,13 @@ def decide(
         arrival_rate_rps=np.zeros((1, 2)),
         response_p95_s=np.zeros(1),
         utilization=1 - takes,
+        replica_state=np.where(
+            [replica in off for replica in range(len(can_take))], ReplicaState.OFF, shown
+        ),
+        in_flight=np.array([in_service], float),
+        kv_fill=np.zeros((1, 2)),
+        replica_queue_length=np.zeros((1, 2, 2)),
+        set_points=np.zeros((1, 4)),
     )
     table = action_table(scenario)
     mask = legal_actions(table, waiting, takes, scenario.parameters().max_batch_size)
@@ -149,6 +160,7 @@ def test_a_timeout_of_zero_never_waits():
         ("blocking", 2, (1, 1, 1), 0),
         ("blocking", 0, (1, 0, 1), None),  # replica 1 is busy and its turn is waited for
         ("blocking", 0, (0, 1, 0), 1),
+        ("blocking", 2, (0, 1, 1), None),
     ],
 )
 def test_round_robin_takes_turns(on_busy, last_replica, can_take, expected):
@@ -158,6 +170,14 @@ def test_round_robin_takes_turns(on_busy, last_replica, can_take, expected):
         policy, scenario, (4, 0), can_take=can_take, last_replica=last_replica, in_service=(0, 0, 0)
     )
     assert chosen == (WAITS if expected is None else {(expected, FAST, 4): 1.0})
+
+
+def test_a_replica_that_is_off_has_no_turn_in_a_blocking_round():
+    scenario = cluster(alpha_s=(0.002,) * 3, max_batch_size=(16,) * 3)
+    policy = build_policy("round_robin", scenario, {"batch_size": 4, "on_busy": "blocking"})
+    moment = {"can_take": (1, 0, 0), "last_replica": 0, "in_service": (0, 0, 0)}
+    assert decide(policy, scenario, (4, 0), off=(1, 2), **moment) == {(0, FAST, 4): 1.0}
+    assert decide(policy, scenario, (4, 0), off=(1,), **moment) == WAITS
 
 
 @pytest.mark.parametrize("name", ["random_replica", "shortest_queue"])
@@ -172,7 +192,7 @@ def test_idle_replicas_share_the_probability_equally(name):
     assert decide(policy, scenario, (0, 0), can_take=(1, 1, 1), in_service=(0, 0, 0)) == WAITS
 
 
-def test_shortest_queue_counts_the_batch_in_service_where_a_busy_replica_can_take_another():
+def test_shortest_queue_counts_what_was_sent_where_a_busy_replica_can_take_another():
     scenario = cluster(alpha_s=(0.002,) * 3, max_batch_size=(16,) * 3)
     policy = build_policy("shortest_queue", scenario, {"batch_size": 4})
     chosen = decide(policy, scenario, (4, 0), can_take=(1, 1, 1), in_service=(8, 2, 2))

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from simulator.action import WAIT, action_table, describe_action, sample_actions
-from simulator.parameters import ClassChoice, Replica, RequestClass, Scenario
+from simulator.replica import Replica
 from simulator.reward import paper_reward, reward_term_names, weighted_reward
+from simulator.scenario import ClassChoice, RequestClass, Scenario
 
 FAST, SLOW = RequestClass("fast", 0.1, weight=200.0), RequestClass("slow", 0.5, weight=20.0)
 GPU = Replica((0.002, 0.002), (0.005, 0.02), (0.0, 0.0), 32)

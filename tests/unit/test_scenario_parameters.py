@@ -5,7 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from simulator.parameters import Replica, RequestClass, Scenario
+from simulator.replica import Replica
+from simulator.scenario import RequestClass, Scenario
 
 FAST, SLOW = RequestClass("fast", 0.1), RequestClass("slow", 0.5)
 GPU = Replica((0.002, 0.002), (0.005, 0.02), (0.0, 0.1), 32)
@@ -15,11 +16,11 @@ SCENARIO = Scenario((FAST, SLOW), (GPU, GPU), (1, 2, 4))
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"batch_sizes": (0, 1)}, "batch_sizes = 0: a batch size must be at least 1"),
+        ({"batch_sizes": (0, 1)}, "batch_sizes = 0: must be a whole number, at least 1"),
         ({"batch_sizes": ()}, "batch_sizes = .*: needs at least one batch size"),
         ({"batch_sizes": (4, 2)}, "batch_sizes = .*: must ascend"),
         ({"batch_sizes": (64,)}, "batch_sizes = .*: no size fits max_batch_size 32"),
-        ({"queue_capacity": 0}, "queue_capacity = 0: must be at least 1"),
+        ({"queue_capacity": 0}, "queue_capacity = 0: must be a whole number, at least 1"),
         ({"tick_s": 0.0}, "tick_s = 0.0: must be positive and finite"),
         ({"rate_window_s": float("inf")}, "rate_window_s = inf: must be positive and finite"),
         ({"replicas": ()}, "replicas = .*: needs at least one replica"),
@@ -41,7 +42,7 @@ def test_an_impossible_scenario_is_refused(changes: dict, message: str) -> None:
         ({"beta_s": (-0.1, 0.1)}, "beta_s = -0.1: must be finite, at least 0"),
         ({"alpha_s": (float("nan"), 0.1)}, "alpha_s = nan: must be finite"),
         ({"noise_cv": (0.1,)}, "noise_cv = .*: needs one value for each of 2"),
-        ({"max_batch_size": 0}, "max_batch_size = 0: must be at least 1"),
+        ({"max_batch_size": 0}, "max_batch_size = 0: must be a whole number, at least 1"),
         ({"alpha_s": (0.0, 0.0), "beta_s": (0.0, 0.1)}, "a batch must take some time"),
         ({"busy_power_w": -1.0}, "busy_power_w = -1.0: must be finite"),
     ],

@@ -12,9 +12,10 @@ from pipeline.validation.gate import Margins, shared_level
 from pipeline.validation.intervals import mean_interval
 from pipeline.validation.scorecard import TEST, Candidate, Comparison, Scorecard, Standing, score
 from pipeline.validation.summary import metrics_of
-from simulator.parameters import Replica, RequestClass, Scenario
 from simulator.policies.registry import build_policy
+from simulator.replica import Replica
 from simulator.reward import weighted_reward
+from simulator.scenario import RequestClass, Scenario
 from simulator.workload import Arrivals, RecordedWorkload
 
 # A batch takes 50 ms whatever its size: whoever sends one by one falls behind.

@@ -9,6 +9,11 @@ import pytest
 from pipeline.agents.settings import PPOSettings
 from pipeline.settings import SourceSettings, build_settings
 
+PHASE = {
+    "rate_rps": {"fast": 1.0, "slow": 1.0},
+    "mean_phase_s": 1.0,
+    "jump_probability": {"one": 1.0},
+}
 AGENT = {"algorithm": "ppo", "hidden": [32, 16]}
 VALUES: dict[str, Any] = {
     "seed": 7,
@@ -101,6 +106,50 @@ def test_the_kind_chooses_the_workload() -> None:
         ("scenario.slo_s", {"fast": 0.1}, "needs the classes of scenario.slo_s: fast"),
         ("workload.kind", "storm", "workload.kind = 'storm': must be one of logged, poisson"),
         ("workload.rate_rps", {"fast": 1.0}, "needs the classes of scenario.slo_s: fast, slow"),
+        ("cluster.mixed", "all", "cluster.mixed = 'all': must be one of never, sum, slowest"),
+        ("cluster.replica_backlog", -1, "cluster.replica_backlog = -1: must be at least 0"),
+        ("cluster.view", {"refresh_s": -1}, "cluster.view.refresh_s = -1.0: must be at least 0"),
+        ("cluster.faults", {"repair_s": 0}, "cluster.faults.repair_s = 0.0: must be above 0"),
+        (
+            "cluster.faults",
+            {"scripted": {"one": {"replica": 0, "start_s": 1, "duration_s": 0}}},
+            "cluster.faults.scripted.one.duration_s = 0.0: must be above 0",
+        ),
+        (
+            "cluster.scaling",
+            {"autoscaler": {"target_in_system": 0}},
+            "cluster.scaling.autoscaler.target_in_system = 0.0: must be above 0",
+        ),
+        ("cluster.scaling", {"cold_start": 1}, "did you mean cold_start_s?"),
+        ("workload", {"kind": "logged", "rate_rps": 0}, "workload.rate_rps = 0.0: must be above 0"),
+        (
+            "workload",
+            {"kind": "logged", "rate_rps": 9.0, "rate_scale": 2.0},
+            "workload.rate_scale = 2.0: rate_rps sets the scale; needs 1",
+        ),
+        ("workload.sizes", {"fast": {"kind": "constant"}}, "needs the classes of rate_rps"),
+        ("workload.sizes", {"fast": {"kind": "normal"}}, "workload.sizes.fast.kind = 'normal'"),
+        (
+            "workload",
+            {"kind": "renewal", "rate_rps": 9.0, "cv": 2.0, "mix": {"fast": 0.5, "slow": 0.4}},
+            "workload.mix = {'fast': 0.5, 'slow': 0.4}: shares must sum to 1",
+        ),
+        (
+            "workload",
+            {"kind": "renewal", "rate_rps": 9.0, "cv": 2.0, "mix": {"fast": 1.0}},
+            "workload.mix = {'fast': 1.0}: needs the classes of scenario.slo_s: fast, slow",
+        ),
+        (
+            "workload",
+            {"kind": "markov_modulated", "phases": {"only": PHASE}},
+            "workload.phases = ['only']: needs two phases or more",
+        ),
+        (
+            "workload",
+            {"kind": "markov_modulated", "phases": {"one": PHASE, "two": PHASE}},
+            "workload.phases.one.jump_probability = 'one': must be the name of another phase",
+        ),
+        ("reward.bill", 1.0, "reward.bill = 1.0: a cost must be at most 0"),
         ("reward.shed", 1.0, "reward.shed = 1.0: a cost must be at most 0"),
         ("reward.shed", 0.0, "reward.shed = 0.0: shedding must cost something"),
         ("reward.preset", "paper", "reward.sla_s = None: the preset paper must be given it"),

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.assembly import build_workload, evaluation_workloads, split_arrivals
 from pipeline.calibration.arrivals import fit_arrivals, split_by_time
 from pipeline.calibration.calibrate import Calibration
 from pipeline.calibration.log import LoggedRun
-from simulator.workload import Arrivals, PoissonWorkload, SquareBurstWorkload
+from pipeline.workloads import build_workload, evaluation_workloads, split_arrivals
+from simulator.traffic import PoissonWorkload, SquareBurstWorkload
+from simulator.workload import Arrivals
 
 SHARES = {"train": 0.5, "validation": 0.2, "test": 0.3}
 

@@ -6,11 +6,13 @@ import pytest
 from pipeline.transitions import Run, record_transitions, scenario_digest
 from simulator.environment import Environment
 from simulator.observation import full_encoder
-from simulator.parameters import Replica, RequestClass, Scenario
 from simulator.policies.batching import StaticCap
 from simulator.policies.mixture import UniformRandom
+from simulator.replica import Replica
 from simulator.reward import weighted_reward
-from simulator.workload import Arrivals, PoissonWorkload, RecordedWorkload
+from simulator.scenario import RequestClass, Scenario
+from simulator.traffic import PoissonWorkload
+from simulator.workload import Arrivals, RecordedWorkload
 
 # A batch of one takes 0.1 + 0.1 = 0.2 s, without noise.
 SCENARIO = Scenario(

@@ -10,10 +10,12 @@ from pipeline.assembly import build_trial, training_environment
 from pipeline.calibration.log import LoggedRun
 from pipeline.validation.evaluation import Trial
 from pipeline.validation.tuning import points_to_try, tune_rule
-from simulator.parameters import ClassChoice, Replica, RequestClass, Scenario
 from simulator.policies.registry import RULES
+from simulator.replica import Replica
 from simulator.reward import weighted_reward
-from simulator.workload import Arrivals, PoissonWorkload, RecordedWorkload, Workload
+from simulator.scenario import ClassChoice, RequestClass, Scenario
+from simulator.traffic import PoissonWorkload
+from simulator.workload import Arrivals, RecordedWorkload, Workload
 
 FREE_BATCH = Replica((0.05,), (0.0,), (0.0,), 8)  # any batch takes 50 ms
 COSTLY_BATCH = Replica((0.0,), (0.05,), (0.0,), 8)  # 50 ms for each request
@@ -143,12 +145,12 @@ def test_what_is_tuned_does_not_depend_on_the_validation_and_test_splits(
 ) -> None:
     settings = make_settings()
     calm, busy = make_arrivals(40.0), make_arrivals(400.0, seed=9)
-    train = calm.arrival_s < 50.0
+    train, after = calm.arrival_s < 50.0, busy.arrival_s >= 50.0
     # The same training split; ten times the load, from other arrivals, after it.
     changed = Arrivals(
         *(
-            np.concatenate([ours[train], theirs[busy.arrival_s >= 50.0]])
-            for ours, theirs in zip(calm, busy, strict=True)
+            np.concatenate([getattr(calm, field)[train], getattr(busy, field)[after]])
+            for field in ("arrival_s", "request_class", "size")
         )
     )
     tuned = []

@@ -14,9 +14,10 @@ from pipeline.bundle.manifest import Result
 from simulator.action import action_table
 from simulator.environment import Environment
 from simulator.observation import full_encoder
-from simulator.parameters import Replica, RequestClass, Scenario
+from simulator.replica import Replica
 from simulator.reward import paper_reward
-from simulator.workload import PoissonWorkload
+from simulator.scenario import RequestClass, Scenario
+from simulator.traffic import PoissonWorkload
 
 SCENARIO = Scenario(
     (RequestClass("fast", 0.05, 10.0), RequestClass("slow", 0.2)),

@@ -30,7 +30,8 @@ from pipeline.validation.scorecard import Scorecard, Standing
 from pipeline.validation.summary import verdict_sentence
 from pipeline.validation.tuning import TunedRule
 from simulator.metrics import ClassMetrics
-from simulator.parameters import Replica, RequestClass, Scenario
+from simulator.replica import Replica
+from simulator.scenario import RequestClass, Scenario
 
 Rows = list[dict[str, Any]]
 HOSTILE = '<script>alert("x")</script>&\''  # a license may be any text
