@@ -47,14 +47,16 @@ def run_round_robin(parameters: Parameters, state: ClusterState, table: ActionTa
             advance(parameters, state, 0)
 
 
-def batch_scenario(replicas: int, alpha_s: float, beta_s: float, limit: int) -> Scenario:
+def batch_scenario(
+    replicas: int, alpha_s: float, beta_s: float, limit: int, queue_capacity: int = 1_000
+) -> Scenario:
     """One class, equal replicas, a queue that never fills."""
     replica = Replica((alpha_s,), (beta_s,), (0.0,), limit)
     return Scenario(
         (RequestClass("only", 1.0),),
         (replica,) * replicas,
         batch_sizes=(limit,),
-        queue_capacity=100,
+        queue_capacity=queue_capacity,
     )
 
 

@@ -114,7 +114,7 @@ def median_ns(requests: int, measure: Callable[[], float]) -> float:
 
 def batch_ns(replicas: int, requests: int, lanes: int) -> float:
     """Nanoseconds a request of batch service at 150 requests/s a replica."""
-    scenario = batch_scenario(replicas, 0.002, 0.005, 8)
+    scenario = batch_scenario(replicas, 0.002, 0.005, 8, queue_capacity=100)
     rate_rps = 150.0 * replicas
     return median_ns(
         requests * lanes, lambda: batch_seconds(scenario, rate_rps, requests, lanes)[0]
