@@ -22,7 +22,7 @@ from pipeline.inspect.levels import QUEUE_LEVELS, most_in_service, stacked_level
 from pipeline.inspect.replica_panel import Rows, is_bars, replica_panel
 from pipeline.inspect.service import PREEMPTED
 from pipeline.inspect.timeline import Timeline
-from pipeline.reporting.charts import INK, SOFT
+from pipeline.reporting.charts import AXIS, INK
 from pipeline.reporting.text import milliseconds
 from simulator.scenario import QueuePlace, Scenario
 
@@ -217,16 +217,7 @@ def _finished(panels: Sequence[Any], caption: Caption) -> dict[str, Any]:
         font=FONT,
         background="white",
         view=alt.ViewConfig(stroke=None),
-        axis=alt.AxisConfig(
-            labelFontSize=12,
-            titleFontSize=12,
-            titleFontWeight="normal",
-            labelColor=INK,
-            titleColor=INK,
-            gridColor="#e8e8e8",
-            domainColor=SOFT,
-            tickColor=SOFT,
-        ),
+        axis=AXIS,
         axisX=alt.AxisConfig(labelFlush=True),
     ).to_dict()
     return told

@@ -14,6 +14,16 @@ WIDTH = 940  # px of a whole chart; the page shrinks it where it is narrower
 KINDS = {"rule": "#0072b2", "offline agent": "#d55e00", "online agent": "#007a55"}
 SERIES = ("#0072b2", "#d55e00", "#007a55", "#8e4585", "#6b5b00", "#333333", "#c2185b", "#5b7083")
 INK, SOFT, BAND = "#333333", "#767676", "#d9d9d9"
+AXIS = alt.AxisConfig(
+    labelFontSize=12,
+    titleFontSize=12,
+    titleFontWeight="normal",
+    labelColor=INK,
+    titleColor=INK,
+    gridColor="#e8e8e8",
+    domainColor=SOFT,
+    tickColor=SOFT,
+)
 _DIGITS = 6  # of a number in a spec
 _FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 
@@ -24,16 +34,7 @@ def specification(chart: Any) -> dict[str, Any]:
         font=_FONT,
         background="white",
         view=alt.ViewConfig(stroke=None),
-        axis=alt.AxisConfig(
-            labelFontSize=12,
-            titleFontSize=12,
-            titleFontWeight="normal",
-            labelColor=INK,
-            titleColor=INK,
-            gridColor="#e8e8e8",
-            domainColor=SOFT,
-            tickColor=SOFT,
-        ),
+        axis=AXIS,
         axisXQuantitative=alt.AxisConfig(labelSeparation=10, labelOverlap="greedy"),
         header=alt.HeaderConfig(labelFontSize=13, labelFontWeight="bold", labelColor=INK),
         legend=alt.LegendConfig(labelFontSize=12, labelColor=INK, orient="top", symbolOpacity=1),

@@ -27,10 +27,9 @@ from simulator.layout import empty_state
 from simulator.multiserver_theory import mdc_waiting_s
 from simulator.parameters import Parameters
 from simulator.queueing_theory import mm1_waiting_s
-from simulator.replica import Replica
-from simulator.scenario import RequestClass, Scenario
 from simulator.service.whole_batch import batch_is_dispatched
 from simulator.state import ClusterState
+from tests.benchmarks.compiled_rules import batch_scenario
 
 pytestmark = pytest.mark.benchmark
 
@@ -93,12 +92,7 @@ def run_static_cap(parameters: Parameters, state: ClusterState, limit: int) -> f
 def ours(model: str, requests: int, seed: int) -> Run:
     """The engine under the rule static_cap, no policy asked."""
     _, rate_rps, replicas, alpha_s, beta_s, limit, exponential, _ = MODELS[model]
-    scenario = Scenario(
-        (RequestClass("only", 1.0),),
-        (Replica((alpha_s,), (beta_s,), (0.0,), limit),) * replicas,
-        batch_sizes=(limit,),
-        queue_capacity=QUEUE_CAPACITY,
-    )
+    scenario = batch_scenario(replicas, alpha_s, beta_s, limit, QUEUE_CAPACITY)
     whole_begin_s = time.process_time()
     parameters, state = scenario.parameters(), empty_state(scenario, 1, requests)
     generator = np.random.default_rng(seed)
