@@ -90,6 +90,7 @@ def _with_conditions(scenario: Scenario, cluster: ClusterSettings) -> Scenario:
         )
     return dataclasses.replace(
         scenario,
+        may_shed=cluster.may_shed,
         replica_backlog=cluster.replica_backlog,
         mixed=MixedBatches(cluster.mixed),
         control_interval_s=scaler.control_interval_s,

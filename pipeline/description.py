@@ -15,6 +15,7 @@ from enum import Enum
 from types import UnionType
 from typing import Any, NamedTuple, cast
 
+from pipeline.traces import AzureFunctionsTrace, AzureLlmTrace, Trace
 from simulator.checks import check
 from simulator.replica import Replica, TokenModel
 from simulator.scenario import DecisionKind, RequestClass, Scenario
@@ -36,6 +37,8 @@ KINDS: dict[Any, dict[str, type]] = {
         "markov_modulated": MarkovModulatedWorkload,
         "renewal": RenewalWorkload,
         "diurnal": DiurnalWorkload,
+        "azure_llm": AzureLlmTrace,  # traces are workloads once they are read
+        "azure_functions": AzureFunctionsTrace,
     },
     Distribution: {
         "constant": Constant,
@@ -78,9 +81,13 @@ def workload_from(
 ) -> Workload:
     """The workload of a description for these classes; ValueError naming the field at fault.
 
-    `kind` says which of `simulator.traffic` it is.
+    `kind` says which of `simulator.traffic` it is, or which trace of `pipeline.traces`.
     """
     workload = _value(Workload, description, _Place(key, class_names))
+    if isinstance(workload, Trace):
+        told = f"has one request class, and the scenario {', '.join(class_names)}"
+        check(len(class_names) == 1, f"{key}.file", workload.file, told)
+        return _read(workload, key)
     rates: Any = getattr(workload, "low_rps", None) or workload.rate_rps
     if isinstance(rates, float):  # of one stream with a mix
         rates = workload.mix.probability
@@ -88,6 +95,13 @@ def workload_from(
     count = len(rates[0] if by_phase else rates)
     check(count == len(class_names), key, rates, f"needs the classes {', '.join(class_names)}")
     return cast(Workload, workload)
+
+
+def _read(trace: Trace, key: str) -> Workload:
+    try:
+        return trace.read()
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}") from None
 
 
 def _request_classes(given: Any, place: _Place) -> tuple[RequestClass, ...]:
@@ -173,7 +187,9 @@ def _by_class(value: Mapping[str, Any], place: _Place) -> list[Any]:
 
 def _items(value: Any, place: _Place) -> Sequence[Any]:
     holds = isinstance(value, Sequence) and not isinstance(value, str)
-    check(holds, place.key, value, "must be a list")
+    names = ", ".join(place.class_names)
+    rule = f"must be a list, or a section with the classes {names}" if names else "must be a list"
+    check(holds, place.key, value, rule)
     return cast(Sequence[Any], value)
 
 

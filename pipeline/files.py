@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,17 @@ def write_atomically(path: Path, content: bytes) -> None:
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def check_writable(field: str, folder: Path) -> None:
+    """The folder is there; ValueError, naming the field, where no file can be written into it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise ValueError(
+            f"{field} = {str(folder)!r}: cannot be written: {error.strerror}"
+        ) from None
 
 
 def write_json(path: Path, value: Any) -> None:

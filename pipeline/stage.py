@@ -48,7 +48,8 @@ def compose_config(overrides: Sequence[str] = ()) -> DictConfig:
             config = compose("config", overrides=list(overrides))
         OmegaConf.resolve(config)
     except (HydraException, OmegaConfBaseException) as error:
-        raise ValueError(_one_line(error)) from None
+        cause = f": {_one_line(error.__cause__)}" if isinstance(error.__cause__, Exception) else ""
+        raise ValueError(_one_line(error) + cause) from None
     return config
 
 

@@ -9,6 +9,7 @@ from simulator.scenario import ClassChoice, DecisionKind, Scenario
 
 WAIT = 0
 HEAD_OF_LINE = -1
+SHED = -2  # in place of a batch size: the oldest request of the class is given up
 KEPT = -1  # a set-point that the action leaves alone
 
 
@@ -16,8 +17,9 @@ KEPT = -1  # a set-point that the action leaves alone
 class ActionTable(NamedTuple):
     """The meaning of each action.
 
-    `dispatch`: action 0 is WAIT (replica -1, batch size 0), the others send a batch.
-    `request_class` is HEAD_OF_LINE (-1) where that is the class at the head of the line.
+    `dispatch`: action 0 is WAIT (replica -1, batch size 0), the others send a batch, or give up
+    the oldest request of a class (replica -1, batch size SHED). `request_class` is HEAD_OF_LINE
+    (-1) where that is the class at the head of the line.
     `route`: action k is replica k. `tune`: the set-points, KEPT (-1) where left alone.
     """
 
@@ -40,7 +42,9 @@ def action_table(scenario: Scenario) -> ActionTable:
     `dispatch`: WAIT, then (replica, class, batch size) with the size fastest. With
     `class_choice: head_of_line` there is one class slot only, so K = 2 and sizes 1..32 give the
     paper's 1 + 2 * 32 = 65 actions (section 4.1). Sizes above a replica's max_batch_size stay in
-    the table and are masked. `tune`: every combination of the menus, the last fastest.
+    the table and are masked. With `may_shed` one more action for each class slot comes last, which
+    sheds its oldest request; the next decision is due at the same instant. `tune`: every
+    combination of the menus, the last fastest.
     """
     if scenario.decision == DecisionKind.TUNE:
         points = scenario.set_points
@@ -69,11 +73,12 @@ def action_table(scenario: Scenario) -> ActionTable:
     replica, request_class, batch_size = np.meshgrid(
         replicas, classes, np.array(scenario.batch_sizes), indexing="ij"
     )
+    shed = classes if scenario.may_shed else classes[:0]
     return _table(
-        1 + replica.size,
-        replica=np.concatenate([[-1], replica.ravel()]),
-        request_class=np.concatenate([[HEAD_OF_LINE], request_class.ravel()]),
-        batch_size=np.concatenate([[0], batch_size.ravel()]),
+        1 + replica.size + len(shed),
+        replica=np.concatenate([[-1], replica.ravel(), np.full(len(shed), -1)]),
+        request_class=np.concatenate([[HEAD_OF_LINE], request_class.ravel(), shed]),
+        batch_size=np.concatenate([[0], batch_size.ravel(), np.full(len(shed), SHED)]),
     )
 
 
@@ -95,6 +100,10 @@ def _table(actions: int, **columns: np.ndarray) -> ActionTable:
 
 def describe_action(table: ActionTable, action: int, class_names: tuple[str, ...]) -> str:
     """A person's words for an action, such as `replica 1, fast, batch size 8`."""
+    request_class = table.request_class[action]
+    name = "head of line" if request_class == HEAD_OF_LINE else class_names[request_class]
+    if table.batch_size[action] == SHED:
+        return f"shed the oldest of {name}"
     if table.replica[action] < 0 and table.batch_size[action] != 0:
         points = (f"{name} {getattr(table, name)[action]:g}" for name in _SET_POINTS)
         return ", ".join(point for point in points if not point.endswith(" -1")).replace(
@@ -104,8 +113,6 @@ def describe_action(table: ActionTable, action: int, class_names: tuple[str, ...
         return "wait"
     if table.batch_size[action] < 0:
         return f"replica {table.replica[action]}"
-    request_class = table.request_class[action]
-    name = "head of line" if request_class == HEAD_OF_LINE else class_names[request_class]
     return f"replica {table.replica[action]}, {name}, batch size {table.batch_size[action]}"
 
 
@@ -115,13 +122,15 @@ def legal_actions(
     """The action mask `[B, A]` of a `dispatch` decision where every replica serves every class.
 
     From queue lengths `[B, C]` and the replicas that can take a batch `[B, K]`. WAIT is always
-    legal. (replica, class, size) is legal where the replica can take a batch, the class has a
-    request waiting, and the size is at most the replica's `max_batch_size [K]`. A size above the
-    queue length is legal: it is clipped.
+    legal, and so is shedding where the class has a request waiting. (replica, class, size) is legal
+    where the replica can take a batch, the class has a request waiting, and the size is at most the
+    replica's `max_batch_size [K]`. A size above the queue length is legal: it is clipped.
     """
     waiting = np.concatenate([queue_length > 0, (queue_length > 0).any(1, keepdims=True)], axis=1)
-    mask = can_take.astype(bool)[:, table.replica] & waiting[:, table.request_class]
-    mask &= table.batch_size <= max_batch_size[table.replica]
+    sheds = table.batch_size == SHED
+    mask = can_take.astype(bool)[:, table.replica] | sheds
+    mask &= waiting[:, table.request_class]
+    mask &= (table.batch_size <= max_batch_size[table.replica]) | sheds
     mask[:, WAIT] = True
     return mask
 
@@ -129,12 +138,22 @@ def legal_actions(
 def sample_actions(
     probabilities: np.ndarray, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """One action for each row of `[B, A]` probabilities, and its propensity; both `[B]`.
+    """One action for each row of `[B, A]` probabilities, and its propensity; both `[B]`."""
+    action = actions_at(probabilities, generator.random(len(probabilities)))
+    return action, probabilities[np.arange(len(action)), action]
+
+
+def actions_at(probabilities: np.ndarray, luck: np.ndarray) -> np.ndarray:
+    """The action `[B]` of each row of `[B, A]` probabilities, from `luck [B]`, uniform in [0, 1).
 
     Inverse transform on the cumulative sum. The largest cumulative value replaces 1, so that a
-    row which sums to 1 - 1e-16 never yields an action of probability 0.
+    row which sums to 1 - 1e-16 never yields an action of probability 0. One-hot rows, which are
+    most, are answered without the sums.
     """
+    likeliest = probabilities.argmax(axis=1)
+    if (probabilities[np.arange(len(likeliest)), likeliest] == 1.0).all():
+        return likeliest
     cumulative = np.cumsum(probabilities, axis=1)
-    threshold = generator.random(len(probabilities)) * cumulative[:, -1]
-    action = (cumulative <= threshold[:, None]).sum(axis=1)
-    return action, probabilities[np.arange(len(action)), action]
+    threshold = luck * cumulative[:, -1]
+    action: np.ndarray = (cumulative <= threshold[:, None]).sum(axis=1)
+    return action

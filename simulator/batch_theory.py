@@ -88,7 +88,11 @@ def constant_batch_response_s(
     return batch_latency_s * (left + empty + arrivals / 2.0) / (arrivals + empty)
 
 
-def _state_limit(arrivals: np.ndarray) -> int:
+def state_limit(arrivals: np.ndarray) -> int:
+    """The number left S by a greedy batch above which less than 1e-15 of a geometric tail lies.
+
+    `arrivals [b]` is the mean number during a batch of 1..b; ascending, the last below b.
+    """
     # The number left has a tail like z^-n, where z > 1 solves z^b = exp(a (z - 1)). The function
     # b log(z) - a (z - 1) is 0 at z = 1, rises to z = b / a and then falls to its other zero.
     size, mean, most = len(arrivals), float(arrivals[-1]), float(arrivals.max())
@@ -137,7 +141,7 @@ def greedy_batch_queue(arrival_rate_rps: float, batch_latency_s: Sequence[float]
     check(arrival_rate_rps > 0, "arrival_rate_rps", arrival_rate_rps, "must be above 0")
     stable_offered_load(arrival_rate_rps, float(latency_s[-1]), latency_s.size)
     arrivals = arrival_rate_rps * latency_s
-    number = np.maximum(np.arange(_state_limit(arrivals) + 1), 1)
+    number = np.maximum(np.arange(state_limit(arrivals) + 1), 1)
     taken = np.minimum(number, latency_s.size)
     probability = stationary_probabilities(_chain(arrivals, number, taken))
     busy_s = float(probability @ latency_s[taken - 1])

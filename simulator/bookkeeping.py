@@ -109,7 +109,8 @@ def ends_serving(parameters: Parameters, state: ClusterState, lane: int, replica
 def arrival_is_counted(
     parameters: Parameters, state: ClusterState, lane: int, request_class: int
 ) -> None:
-    """The average arrival rate of the class takes the arrival in."""
+    """The count and the average arrival rate of the class take the arrival in."""
+    state.arrived[lane, request_class] += 1
     clock_s = state.clock_s[lane]
     elapsed_s = clock_s - state.rate_at_s[lane, request_class]
     decay = math.exp(-elapsed_s / parameters.rate_window_s)

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from itertools import pairwise
 
-from simulator.checks import check
+from simulator.checks import check, check_whole
 
 
 def _check_time(field: str, value: float, above: bool = False) -> None:
@@ -122,13 +122,16 @@ class View:
 
     Stale where `refresh_s` is above 0: refreshed at its multiples. With `own_in_flight` the
     dispatcher also counts, live, the requests that it sent to each replica and that are unanswered.
+    With a central queue it sees how long each of the `oldest_requests` first of a class has waited.
     """
 
     refresh_s: float = 0.0
     own_in_flight: bool = False
+    oldest_requests: int = 0
 
     def __post_init__(self) -> None:
         _check_time("view.refresh_s", self.refresh_s)
+        check_whole("view.oldest_requests", self.oldest_requests, 0)
 
 
 @dataclass(frozen=True)

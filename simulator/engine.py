@@ -7,7 +7,7 @@ import numpy as np
 from simulator import fifo
 from simulator.action import HEAD_OF_LINE, KEPT, WAIT, ActionTable
 from simulator.batching_rule import asked_rules_start, can_take
-from simulator.bookkeeping import log_event, pass_time, set_timer
+from simulator.bookkeeping import log_event, pass_time, request_is_shed, set_timer
 from simulator.events import (
     control_passes,
     hold_is_released,
@@ -49,7 +49,7 @@ _FAULT, _UP, _OFF = (
     int64(ReplicaMode.UP),
     int64(ReplicaMode.OFF),
 )
-_SET_POINTS = int64(EventKind.SET_POINTS)
+_SET_POINTS, _SHED = int64(EventKind.SET_POINTS), int64(EventKind.REQUEST_SHED)
 
 
 @kernel
@@ -179,8 +179,22 @@ def take_action(
         if request_class == HEAD_OF_LINE:
             request_class = fifo.head_class(state, lane, CENTRAL)
         replica, limit = table.replica[action], table.batch_size[action]
+        if replica < 0:
+            oldest_is_given_up(state, lane, request_class)
+            return
         batch_is_dispatched(parameters, state, lane, replica, request_class, limit)
         state.holds[lane] = parameters.at_ticks
+
+
+@rare_kernel
+def oldest_is_given_up(state: ClusterState, lane: int, request_class: int) -> None:
+    """The dispatcher sheds the oldest request of the class; it may decide again at once."""
+    request = fifo.leave(state, lane, CENTRAL, request_class)
+    state.number_in_system[lane, request_class] -= 1
+    request_is_shed(state, lane, request)
+    log_event(state, lane, _SHED, request)
+    if state.drains[lane] and is_drained(state, lane):
+        state.ending[lane] = _TERMINATED
 
 
 @rare_kernel

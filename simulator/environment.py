@@ -11,7 +11,7 @@ from simulator.engine import run_lanes
 from simulator.episode import start_lanes
 from simulator.future import Future, draw_future, spawn_streams
 from simulator.layout import empty_state
-from simulator.observation import Observation
+from simulator.observation import Observation, empty_observation
 from simulator.reward import Reward, reward_term_names
 from simulator.scenario import Scenario
 from simulator.state import RECORD_NOTHING, ClusterState, Ending, Recording
@@ -51,9 +51,9 @@ class Environment:
     Each lane has its own random streams, one for arrivals and one for noise: the n-th episode of a
     lane meets the same arrivals and the same noise whatever the policy does.
 
-    Arguments: `workload`, one for all lanes or one for each; `horizon_s`, the instant that
-    truncates an episode; `drain_s`, if above 0, stops arrivals at `horizon_s` and lets the lane
-    run on until it is drained (terminated) or this much longer has passed (truncated).
+    Arguments: `workload` and `generator`, one for all lanes or one for each; `horizon_s`, the
+    instant that truncates an episode; `drain_s`, if above 0, stops arrivals at `horizon_s` and lets
+    the lane run on until it is drained (terminated) or this much longer has passed (truncated).
     """
 
     def __init__(
@@ -63,13 +63,15 @@ class Environment:
         lanes: int,
         horizon_s: float,
         reward: Reward,
-        generator: np.random.Generator,
+        generator: np.random.Generator | Sequence[np.random.Generator],
         drain_s: float = 0.0,
         recording: Recording = RECORD_NOTHING,
     ) -> None:
         workloads = list(workload) if isinstance(workload, Sequence) else [workload] * lanes
         if lanes < 1 or len(workloads) != lanes:
             raise ValueError(f"lanes = {lanes}: needs at least 1, and a workload for each")
+        if isinstance(generator, Sequence) and len(generator) != lanes:
+            raise ValueError(f"generator: {len(generator)} generators for {lanes} lanes")
         for field, value, low in (("horizon_s", horizon_s, 1e-9), ("drain_s", drain_s, 0.0)):
             if not (np.isfinite(value) and value >= low):
                 raise ValueError(f"{field} = {value!r}: must be finite and at least {low:g}")
@@ -88,13 +90,17 @@ class Environment:
         self.state = empty_state(scenario, lanes, 1, recording)
         start_lanes(self.parameters, self.state, np.ones(lanes, np.bool_))
         self.state.ending[:] = Ending.TRUNCATED  # nothing runs before the first reset
-        self._observation = _empty_observation(scenario, lanes)
+        self._observation = empty_observation(scenario, lanes)
         self._action_mask = np.zeros((lanes, self.table.size), np.bool_)
         self._reward_terms = np.zeros_like(self.state.reward_terms)
         self._holding_s = np.zeros(lanes)
-        self._rows = np.arange(lanes)
-        self._no_starts = np.zeros(lanes, np.bool_)
-        self._no_action = np.full(lanes, -1, np.int64)
+        self._make_constants()
+
+    def _make_constants(self) -> None:
+        """Arrays of every call that never change."""
+        self._rows = np.arange(self.lanes)
+        self._no_starts = np.zeros(self.lanes, np.bool_)
+        self._no_action = np.full(self.lanes, -1, np.int64)
 
     @property
     def action_count(self) -> int:
@@ -158,9 +164,7 @@ class Environment:
         other._observation = Observation(*(field[lanes] for field in self._observation))
         other._action_mask = self._action_mask[lanes]
         other._reward_terms, other._holding_s = self._reward_terms[lanes], self._holding_s[lanes]
-        other._rows = np.arange(other.lanes)
-        other._no_starts = np.zeros(other.lanes, np.bool_)
-        other._no_action = np.full(other.lanes, -1, np.int64)
+        other._make_constants()
         return other
 
     def decision(self) -> tuple[Observation, np.ndarray]:
@@ -252,26 +256,3 @@ def _grown(
     for old, new in zip(state, wider, strict=True):
         new[tuple(slice(0, length) for length in old.shape)] = old
     return wider
-
-
-def _empty_observation(scenario: Scenario, lanes: int) -> Observation:
-    classes, replicas = len(scenario.request_classes), len(scenario.replicas)
-    return Observation(
-        queue_length=np.zeros((lanes, classes)),
-        oldest_wait_s=np.zeros((lanes, classes)),
-        head_class=np.full(lanes, -1, np.int64),
-        head_size=np.zeros(lanes),
-        since_dispatch_s=np.zeros(lanes),
-        last_replica=np.full(lanes, -1, np.int64),
-        can_take=np.zeros((lanes, replicas)),
-        remaining_service_s=np.zeros((lanes, replicas)),
-        in_service=np.zeros((lanes, replicas)),
-        arrival_rate_rps=np.zeros((lanes, classes)),
-        response_p95_s=np.zeros(lanes),
-        utilization=np.zeros((lanes, replicas)),
-        replica_state=np.zeros((lanes, replicas)),
-        in_flight=np.zeros((lanes, replicas)),
-        kv_fill=np.zeros((lanes, replicas)),
-        replica_queue_length=np.zeros((lanes, replicas, classes)),
-        set_points=np.zeros((lanes, 4)),
-    )

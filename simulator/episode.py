@@ -12,6 +12,7 @@ from simulator.state import ClusterState, ReplicaMode, ReplicaTimer, Timer
 _FIRST = {
     "door_request": -1,
     "last_replica": -1,
+    "last_batch_class": -1,
     "timer_s": math.inf,
     "next_timer_s": math.inf,
     "replica_timer_s": math.inf,

@@ -129,23 +129,13 @@ def request_reaches_replica(
     parameters: Parameters, state: ClusterState, lane: int, replica: int
 ) -> None:
     """The first request in transit to the replica is there."""
-    request_class = fifo.next_to_join(state, lane, replica)
-    start = state.queue_start[lane, replica, request_class]
-    place = start + fifo.ready(state, lane, replica, request_class)
-    request = state.queue_request[
-        lane, replica, request_class, place % state.queue_request.shape[3]
-    ]
-    state.queue_transit[lane, replica, request_class] -= 1
+    request = fifo.next_to_join(state, lane, replica)
+    state.queue_transit[lane, replica, state.request_class[lane, request]] -= 1
     log_event(state, lane, _JOIN, request)
     following_s = math.inf
-    request_class = fifo.next_to_join(state, lane, replica)
-    if request_class >= 0:
-        start = state.queue_start[lane, replica, request_class]
-        place = start + fifo.ready(state, lane, replica, request_class)
-        request = state.queue_request[
-            lane, replica, request_class, place % state.queue_request.shape[3]
-        ]
-        following_s = state.join_s[lane, request]
+    following = fifo.next_to_join(state, lane, replica)
+    if following >= 0:
+        following_s = state.join_s[lane, following]
     state.replica_timer_s[lane, replica, _JOINS] = following_s
     reschedule(parameters, state, lane, replica)
     replica_asks(parameters, state, lane, replica)

@@ -101,8 +101,8 @@ def head_class(state: ClusterState, lane: int, queue: int) -> int:
 
 @rare_kernel
 def next_to_join(state: ClusterState, lane: int, queue: int) -> int:
-    """Class of the request in transit that reaches the replica first, -1 without one."""
-    first, first_request = -1, 0
+    """The request in transit that reaches the replica first, -1 without one."""
+    first = -1
     capacity = state.queue_request.shape[3]
     for request_class in range(state.queue_length.shape[2]):
         if state.queue_transit[lane, queue, request_class] > 0:
@@ -111,8 +111,8 @@ def next_to_join(state: ClusterState, lane: int, queue: int) -> int:
             if place >= capacity:
                 place -= capacity
             request = int64(state.queue_request[lane, queue, request_class, place])
-            if first < 0 or request < first_request:
-                first, first_request = request_class, request
+            if first < 0 or request < first:
+                first = request
     return first
 
 

@@ -1,6 +1,7 @@
 """What an episode will meet, drawn first: arrivals, noise, delays, cold starts, faults."""
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -32,8 +33,15 @@ class Future(NamedTuple):
     fault_s: np.ndarray  # [K, F] s, start and end in turn, infinite after the last
 
 
-def spawn_streams(generator: np.random.Generator, lanes: int) -> list[Streams]:
-    """Streams for each lane: its n-th episode meets the same future whatever a policy does."""
+def spawn_streams(
+    generator: np.random.Generator | Sequence[np.random.Generator], lanes: int
+) -> list[Streams]:
+    """Streams for each lane: its n-th episode meets the same future whatever a policy does.
+
+    With one generator for each lane, a lane meets the same alone and beside others.
+    """
+    if not isinstance(generator, np.random.Generator):
+        return [spawn_streams(of_lane, 1)[0] for of_lane in generator]
     purposes = [*generator.spawn(2), *generator.spawn(3)]
     return [Streams(*streams) for streams in zip(*(p.spawn(lanes) for p in purposes), strict=True)]
 
@@ -50,7 +58,7 @@ def draw_future(
     _check_fit(scenario, arrivals)
     count, nothing = len(arrivals.arrival_s), np.zeros(0)
     noise_z, delay_s = nothing, nothing
-    if any(r.residuals or any(cv > 0 for cv in r.noise_cv) for r in scenario.replicas):
+    if scenario.has_noise:
         share, time_s = scenario.spell_share, scenario.spell_time_s
         noise_z = draw_noise(arrivals.arrival_s, share, time_s, streams.noise)
     delay = scenario.dispatch_delay

@@ -62,26 +62,6 @@ def default_reward(scenario: Scenario) -> Reward:
     return weighted_reward(scenario, by_class, {"bill": -1e4})
 
 
-class _LaneGenerators(np.random.Generator):
-    """Generators of lanes that stand in for the one generator of an `Environment`.
-
-    An environment spawns its streams by purpose, then each of them by lane. Here each lane spawns
-    from its own generator what an environment of that lane alone would get from it, so that a lane
-    meets the same episodes alone and beside others.
-    """
-
-    def __init__(self, lanes: Sequence[np.random.Generator], has_purpose: bool = False) -> None:
-        super().__init__(lanes[0].bit_generator)
-        self._lanes, self._has_purpose = lanes, has_purpose
-
-    def spawn(self, n_children: int) -> list[np.random.Generator]:
-        """One for each purpose; of one with a purpose, one for each lane."""
-        if self._has_purpose:
-            return [lane.spawn(1)[0] for lane in self._lanes]
-        purposes = zip(*(lane.spawn(n_children) for lane in self._lanes), strict=True)
-        return [_LaneGenerators(purpose, has_purpose=True) for purpose in purposes]
-
-
 class _Lanes:
     """B lanes of an `Environment`: features for observations, a rule for illegal actions."""
 
@@ -107,7 +87,7 @@ class _Lanes:
             self._count,
             self._episodes.horizon_s,
             self._reward,
-            _LaneGenerators(generators),
+            generators,
             self._episodes.drain_s,
         )
 

@@ -18,12 +18,17 @@ from numba.core import config
 
 _config: Any = config  # its settings are made at run time, unknown to a type checker
 _SOURCES = Path(__file__).resolve().parent
+# What uses the engine, so that no kernel can depend on it.
+_WITHOUT_KERNELS = {
+    *("policies", "reference", "environment.py", "rollout.py", "metrics.py"),
+    *("windows.py", "gymnasium_env.py"),
+}
 
 
 def _digest() -> str:
     digest = hashlib.sha256(f"{numba.__version__} {_config.BOUNDSCHECK}".encode())
     for source in sorted(_SOURCES.rglob("*.py")):
-        if source.parent.name in ("policies", "reference"):  # they hold no kernels
+        if source.relative_to(_SOURCES).parts[0] in _WITHOUT_KERNELS:
             continue
         digest.update(source.relative_to(_SOURCES).as_posix().encode())
         digest.update(source.read_bytes())

@@ -82,12 +82,17 @@ _FIELDS: dict[str, tuple[str, type, str]] = {
     "generated": ("BR", _REQUEST, "tokens"),
     "last_dispatch_s": ("B", _TIME, ""),
     "last_replica": ("B", _NUMBER, ""),
+    "arrived": ("BC", _NUMBER, ""),
     "arrival_rate_rps": ("BC", _TIME, ""),
     "rate_at_s": ("BC", _TIME, ""),
     "utilization": ("BK", _TIME, ""),
     "utilization_at_s": ("BK", _TIME, ""),
     "recent_response_s": ("BW", _TIME, ""),
     "answered": ("B", _NUMBER, ""),
+    "batches": ("BK", _NUMBER, ""),
+    "last_batch_class": ("BK", _NUMBER, ""),
+    "last_batch_size": ("BK", _NUMBER, ""),
+    "last_batch_s": ("BK", _TIME, ""),
     "last_view": ("BKV", _TIME, "stale"),
     "last_view_wait_s": ("BC", _TIME, "stale"),
     "reward_terms": ("BT", _TIME, ""),
@@ -129,12 +134,12 @@ def empty_state(
 
 def _needed(scenario: Scenario, recording: Recording) -> set[str]:
     """The features of `_FIELDS` that the scenario has."""
-    replicas, delayed = scenario.replicas, scenario.dispatch_delay.exists
+    delayed = scenario.dispatch_delay.exists
     has = {
         "": True,
         "batches": not scenario.continuous,
         "tokens": scenario.continuous,
-        "noise": any(r.residuals or any(cv > 0 for cv in r.noise_cv) for r in replicas),
+        "noise": scenario.has_noise,
         "delay": delayed,
         "joins": delayed and scenario.queues == QueuePlace.REPLICA,
         "starts": scenario.may_start_replicas,

@@ -49,6 +49,45 @@ class Observation(NamedTuple):
     kv_fill: np.ndarray  # [B, K] share of the KV memory in use, 0 unless continuous
     replica_queue_length: np.ndarray  # [B, K, C] requests waiting in the replica's own queue
     set_points: np.ndarray  # [B, 4] max_batch_size, batch_timeout_s, max_num_seqs, replicas on
+    clock_s: np.ndarray  # [B] s since the episode began
+    arrived: np.ndarray  # [B, C] requests that have arrived so far
+    oldest_waits_s: np.ndarray  # [B, C, M] s that each of the first M of the class has waited, the
+    # oldest first, 0 where there are fewer; M = view.oldest_requests
+    batches: np.ndarray  # [B, K] batches completed so far; of the last one of them, the next three
+    last_batch_class: np.ndarray  # [B, K] class of its oldest request, -1 before the first
+    last_batch_size: np.ndarray  # [B, K] requests
+    last_batch_s: np.ndarray  # [B, K] s that it took, 0 before the first
+
+
+def empty_observation(scenario: Scenario, lanes: int) -> Observation:
+    """Arrays of lanes in which nothing has happened and no replica can take anything."""
+    classes, replicas = len(scenario.request_classes), len(scenario.replicas)
+    return Observation(
+        queue_length=np.zeros((lanes, classes)),
+        oldest_wait_s=np.zeros((lanes, classes)),
+        head_class=np.full(lanes, -1, np.int64),
+        head_size=np.zeros(lanes),
+        since_dispatch_s=np.zeros(lanes),
+        last_replica=np.full(lanes, -1, np.int64),
+        can_take=np.zeros((lanes, replicas)),
+        remaining_service_s=np.zeros((lanes, replicas)),
+        in_service=np.zeros((lanes, replicas)),
+        arrival_rate_rps=np.zeros((lanes, classes)),
+        response_p95_s=np.zeros(lanes),
+        utilization=np.zeros((lanes, replicas)),
+        replica_state=np.zeros((lanes, replicas)),
+        in_flight=np.zeros((lanes, replicas)),
+        kv_fill=np.zeros((lanes, replicas)),
+        replica_queue_length=np.zeros((lanes, replicas, classes)),
+        set_points=np.zeros((lanes, 4)),
+        clock_s=np.zeros(lanes),
+        arrived=np.zeros((lanes, classes)),
+        oldest_waits_s=np.zeros((lanes, classes, scenario.view.oldest_requests)),
+        batches=np.zeros((lanes, replicas)),
+        last_batch_class=np.full((lanes, replicas), -1, np.int64),
+        last_batch_size=np.zeros((lanes, replicas)),
+        last_batch_s=np.zeros((lanes, replicas)),
+    )
 
 
 @dataclass(frozen=True)

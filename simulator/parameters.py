@@ -48,6 +48,7 @@ class Parameters(NamedTuple):
     idle_power_w: np.ndarray  # [K] W
     busy_power_w: np.ndarray  # [K] W
     price_per_s: np.ndarray  # [K] money
+    energy_j: np.ndarray  # [K, C, 2] J per batch and per request of it
     slo_s: np.ndarray  # [C] s
     slo_ttft_s: np.ndarray  # [C] s
     slo_tpot_s: np.ndarray  # [C] s
@@ -59,6 +60,8 @@ class Parameters(NamedTuple):
     plain: bool  # every replica serves every class, by the line alone, without padding or memory
     completes_only: bool  # nothing else happens at a replica by itself
     metered: bool  # power or a price is above 0
+    burns: bool  # a batch takes energy of its own
+    may_shed: bool
     backlog: int
     mixed: int  # NEVER, SUM or SLOWEST
     round_robin: bool
@@ -88,6 +91,7 @@ def build_parameters(scenario: "Scenario") -> Parameters:
         idle_power_w=np.array([r.idle_power_w for r in replicas], float),
         busy_power_w=np.array([r.busy_power_w for r in replicas], float),
         price_per_s=np.array([r.price_per_hour / 3600.0 for r in replicas], float),
+        energy_j=_energy_j(replicas, len(classes)),
         slo_s=np.array([c.slo_s for c in classes], float),
         slo_ttft_s=np.array([c.slo_ttft_s for c in classes], float),
         slo_tpot_s=np.array([c.slo_tpot_s for c in classes], float),
@@ -103,6 +107,8 @@ def build_parameters(scenario: "Scenario") -> Parameters:
             or (scenario.queues == "replica" and not scenario.continuous)
         ),
         metered=any(r.idle_power_w + r.busy_power_w + r.price_per_hour > 0 for r in replicas),
+        burns=any(any(r.energy_alpha_j) or any(r.energy_beta_j) for r in replicas),
+        may_shed=scenario.may_shed,
         backlog=scenario.replica_backlog,
         mixed={"never": NEVER, "sum": SUM, "slowest": SLOWEST}[scenario.mixed],
         round_robin=scenario.routing == "round_robin",
@@ -114,6 +120,13 @@ def build_parameters(scenario: "Scenario") -> Parameters:
         view_refresh_s=float(scenario.view.refresh_s),
         own_in_flight=scenario.view.own_in_flight,
     )
+
+
+def _energy_j(replicas: "Sequence[Replica]", classes: int) -> np.ndarray:
+    """`[K, C, 2]` J per batch and per request, 0 where a replica says nothing."""
+    nothing = (0.0,) * classes
+    rows = [(r.energy_alpha_j or nothing, r.energy_beta_j or nothing) for r in replicas]
+    return np.array(rows, float).transpose(0, 2, 1)
 
 
 def _is_special(replica: "Replica") -> bool:

@@ -10,6 +10,17 @@ from simulator.checks import check, check_whole
 LatencyTable = tuple[tuple[float, float], ...]  # (total size of the batch, s), ascending
 
 
+# What may be given for each request class, or not at all.
+_BY_CLASS = (
+    "serves",
+    "latency_table",
+    "residuals",
+    "request_memory_gib",
+    "energy_alpha_j",
+    "energy_beta_j",
+)
+
+
 def _check_not_negative(field: str, value: float) -> None:
     check(math.isfinite(value) and value >= 0, field, value, "must be finite, at least 0")
 
@@ -75,6 +86,8 @@ class Replica:
     pads_to_largest: bool = False  # every request of a batch costs as its largest
     memory_gib: float = math.inf  # for the requests of a batch
     request_memory_gib: tuple[float, ...] = ()  # [C] for each unit of size, or 0 where empty
+    energy_alpha_j: tuple[float, ...] = ()  # [C] J per batch, beside the power; 0 where empty
+    energy_beta_j: tuple[float, ...] = ()  # [C] J per request of it
     tokens: TokenModel | None = None
 
     def __post_init__(self) -> None:
@@ -82,15 +95,18 @@ class Replica:
         check_whole("max_batch_size", self.max_batch_size, 1)
         for field in ("idle_power_w", "busy_power_w", "price_per_hour"):
             _check_not_negative(field, getattr(self, field))
-        for field in ("serves", "latency_table", "residuals", "request_memory_gib"):
+        classes = len(self.alpha_s)
+        for field in _BY_CLASS:
             values = getattr(self, field)
-            classes = len(self.alpha_s)
             check(len(values) in (0, classes), field, values, f"needs {classes} values, or none")
         for request_class, table in enumerate(self.latency_table):
             _check_table(f"latency_table[{request_class}]", table)
         for factors in self.residuals:
             rule = "must all be positive and finite"
             check(all(math.isfinite(f) and f > 0 for f in factors), "residuals", factors, rule)
+        for field in ("energy_alpha_j", "energy_beta_j"):
+            for value in getattr(self, field):
+                _check_not_negative(field, value)
         self._check_padding_and_memory()
 
     def _check_line(self) -> None:

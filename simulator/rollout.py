@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulator.action import sample_actions
+from simulator.action import actions_at
 from simulator.environment import Environment
 from simulator.policies.base import Policy
 
@@ -19,9 +19,11 @@ class Rollout(NamedTuple):
 
 
 def run_episodes(
-    environment: Environment, policy: Policy, generator: np.random.Generator
+    environment: Environment, policy: Policy, generator: np.random.Generator, shares: int = 1
 ) -> Rollout:
     """Every lane runs one episode under the policy; `generator` draws the actions only.
+
+    The lanes are `shares` equal groups, one after the other, with the same draws in each.
 
     Environments built from equal seeds give every policy the same arrivals and noise, so that the
     results of two policies are paired lane by lane.
@@ -34,7 +36,8 @@ def run_episodes(
     running = environment.running()
     while running.any():
         probabilities = policy.action_probabilities(observation, action_mask)
-        action, _ = sample_actions(probabilities, generator)
+        luck = np.tile(generator.random(lanes // shares), shares)
+        action = actions_at(probabilities, luck)
         step = environment.step(action)
         reward_terms += step.reward_terms
         decisions += running

@@ -126,6 +126,7 @@ class Scenario:
     spell_time_s: float = 1.0  # in which that correlation falls to 1/e
     decision: DecisionKind = DecisionKind.DISPATCH
     queues: QueuePlace = QueuePlace.CENTRAL
+    may_shed: bool = False  # `dispatch`: an action gives up the oldest request of a class
     replica_backlog: int = 0  # batches that a central dispatcher may send behind the one in service
     mixed: MixedBatches = MixedBatches.NEVER
     batch_timeout_s: float = 0.0  # of the local rule; its batch size is each replica's maximum
@@ -191,8 +192,11 @@ class Scenario:
         check(
             kind != "dispatch" or central, "queues", self.queues, "dispatch needs a central queue"
         )
+        check(kind == "dispatch" or not self.may_shed, "may_shed", True, "needs dispatch decisions")
         check(kind != "route" or not central, "queues", self.queues, "route needs replica queues")
         if not central:
+            seen = self.view.oldest_requests
+            check(seen == 0, "view.oldest_requests", seen, "needs a central queue")
             rule = "a replica queue sends nothing ahead"
             check(self.replica_backlog == 0, "replica_backlog", self.replica_backlog, rule)
         if self.continuous:
@@ -248,6 +252,11 @@ class Scenario:
     def has_faults(self) -> bool:
         """True where a replica may go down."""
         return bool(self.faults.scripted) or math.isfinite(self.faults.mean_time_between_s)
+
+    @property
+    def has_noise(self) -> bool:
+        """True where batches take longer or shorter than expected."""
+        return any(r.residuals or any(cv > 0 for cv in r.noise_cv) for r in self.replicas)
 
     @property
     def may_requeue(self) -> bool:

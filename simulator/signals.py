@@ -106,6 +106,7 @@ def observe(
         else:
             waiting += state.queue_length[lane, 0, request_class]
         observation.queue_length[lane, request_class] = waiting
+        observation.arrived[lane, request_class] = state.arrived[lane, request_class]
         observation.oldest_wait_s[lane, request_class] = (
             state.last_view_wait_s[lane, request_class]
             if stale
@@ -123,6 +124,25 @@ def observe(
     observation.set_points[lane, 1] = state.set_timeout_s[lane]
     observation.set_points[lane, 2] = state.set_num_seqs[lane]
     observation.set_points[lane, 3] = state.replicas_on[lane]
+    observation.clock_s[lane] = clock_s
+    if observation.oldest_waits_s.shape[2] > 0:
+        _observe_waits(state, lane, observation)
+
+
+@rare_kernel
+def _observe_waits(state: ClusterState, lane: int, observation: Observation) -> None:
+    """Writes how long each of the first requests of every class has waited."""
+    capacity = state.queue_request.shape[3]
+    for request_class in range(state.queue_length.shape[2]):
+        place = state.queue_start[lane, 0, request_class]
+        waiting = state.queue_length[lane, 0, request_class]
+        for number in range(observation.oldest_waits_s.shape[2]):
+            wait_s = 0.0
+            if number < waiting:
+                request = state.queue_request[lane, 0, request_class, place]
+                wait_s = state.clock_s[lane] - state.arrival_s[lane, request]
+                place = 0 if place + 1 == capacity else place + 1
+            observation.oldest_waits_s[lane, request_class, number] = wait_s
 
 
 @single_kernel
@@ -157,6 +177,10 @@ def _observe_replicas(
         else:
             takes = can_take(parameters, state, lane, replica)
         observation.can_take[lane, replica] = 1.0 if takes else 0.0
+        observation.batches[lane, replica] = state.batches[lane, replica]
+        observation.last_batch_class[lane, replica] = state.last_batch_class[lane, replica]
+        observation.last_batch_size[lane, replica] = state.last_batch_size[lane, replica]
+        observation.last_batch_s[lane, replica] = state.last_batch_s[lane, replica]
 
 
 @kernel
@@ -234,6 +258,11 @@ def mark_legal(
         request_class = table.request_class[action]
         if request_class == HEAD_OF_LINE:
             request_class = head
+        if replica < 0:  # it sheds
+            action_mask[lane, action] = (
+                request_class >= 0 and state.queue_length[lane, 0, request_class] > 0
+            )
+            continue
         action_mask[lane, action] = (
             request_class >= 0
             and state.queue_length[lane, 0, request_class] > 0

@@ -161,12 +161,17 @@ class ClusterState(NamedTuple):
     # Signals of the observation
     last_dispatch_s: np.ndarray  # [B] s
     last_replica: np.ndarray  # [B] -1 before the first dispatch
+    arrived: np.ndarray  # [B, C] requests that have arrived so far
     arrival_rate_rps: np.ndarray  # [B, C] as of rate_at_s
     rate_at_s: np.ndarray  # [B, C] s
     utilization: np.ndarray  # [B, K] as of utilization_at_s
     utilization_at_s: np.ndarray  # [B, K] s
     recent_response_s: np.ndarray  # [B, RESPONSE_WINDOW] s, a ring
     answered: np.ndarray  # [B] requests answered so far
+    batches: np.ndarray  # [B, K] batches completed so far; of the last of them:
+    last_batch_class: np.ndarray  # [B, K] class of its oldest request, -1 before the first
+    last_batch_size: np.ndarray  # [B, K] requests
+    last_batch_s: np.ndarray  # [B, K] s of service
     last_view: np.ndarray  # [B, K, SIGNALS + C] signals as of the last refresh
     last_view_wait_s: np.ndarray  # [B, C] s, oldest wait as of then
     # Reward terms since the last decision, in the order of `reward.reward_term_names`

@@ -143,12 +143,18 @@ def _misses(rows: list[FidelityRow], tolerance: dict[int, float]) -> list[str]:
 
 def logged_policy(scenario: Scenario, system: dict[str, Any]) -> Policy:
     """The policy that the log's system.json names; ValueError where it names none."""
+    rule, parameters = logged_rule(system)
+    policy = build_policy(rule, scenario, parameters)
+    epsilon = system["policy"].get("epsilon") or 0.0
+    return EpsilonMixture(policy, epsilon) if epsilon > 0.0 else policy
+
+
+def logged_rule(system: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The rule that ran while the log was recorded, and its parameters."""
     told = system.get("policy")
     if not isinstance(told, dict) or "name" not in told:
         raise ValueError("system.json: needs policy.name, the rule that ran while it was recorded")
-    policy = build_policy(told["name"], scenario, told.get("parameters") or {})
-    epsilon = told.get("epsilon") or 0.0
-    return EpsilonMixture(policy, epsilon) if epsilon > 0.0 else policy
+    return told["name"], dict(told.get("parameters") or {})
 
 
 def fidelity_of_log(

@@ -44,7 +44,7 @@ def comparison_section(inputs: ReportInputs, settings: Settings) -> Html:
         element(
             "p",
             f"Found on the train split, {count(inputs.tuning_episodes)} episodes for each "
-            f"setting, at most {count(settings.tune.points)} settings for each rule.",
+            f"setting, at most {count(settings.tune.budget)} settings for each rule.",
         ),
         _parameters(inputs),
     )
@@ -175,15 +175,17 @@ def _parameters(inputs: ReportInputs) -> Html:
         Column("Parameters"),
         Column("Settings tried", numeric=True),
         Column("Train reward/s", numeric=True),
+        Column("Validation reward/s", numeric=True),
     ]
     ordered = sorted(inputs.rules.values(), key=lambda tuned: -tuned.reward_per_s)
     rows = [
         [
             tuned.rule,
             parameters_in_words(tuned.parameters),
-            count(tuned.points),
+            count(tuned.evaluations),
+            reward(tuned.training_reward_per_s),
             reward(tuned.reward_per_s),
         ]
         for tuned in ordered
     ]
-    return table("Tuned rules, best in training first", columns, rows)
+    return table("Tuned rules, best in validation first", columns, rows)

@@ -30,9 +30,10 @@ class ViewSettings:
 
     refresh_s: float = 0.0  # between refreshes of their signals; 0: live
     own_in_flight: bool = False  # it counts live what it sent and is unanswered
+    oldest_requests: int = 0  # of each class, whose waits it sees one by one
 
     def __post_init__(self) -> None:
-        check_not_negative(self, "refresh_s")
+        check_not_negative(self, "refresh_s", "oldest_requests")
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class ScalingSettings:
 class ClusterSettings:
     """The cluster and the rules of its decisions; null is as logged, or as calibrated.
 
-    The keys from `replica_backlog` on have defaults under which the cluster is as calibrated.
+    The keys from `may_shed` on have defaults under which the cluster is as calibrated.
     """
 
     queue_capacity: int | None = None  # requests that may wait
@@ -109,6 +110,7 @@ class ClusterSettings:
     replicas: int | None = None  # how many
     spell_share: float | None = None  # of the variance of log noise, common to near batches
     spell_time_s: float | None = None  # in which that correlation falls to 1/e
+    may_shed: bool = False  # an action gives up the oldest request of a class
     replica_backlog: int = 0  # batches that may be sent behind the one in service
     mixed: str = "never"  # batches of several classes: never, sum, or slowest
     price_per_hour: float = 0.0  # money per hour that a replica is on

@@ -32,13 +32,27 @@ class PolicySettings:
 
 @dataclass(frozen=True)
 class TuneSettings:
-    """The budget of each rule in its search for parameters, on the training split."""
+    """The budget of each rule in its search for parameters, the same for all."""
 
-    points: int = 64  # parameter settings tried, at most
+    budget: int = 32  # settings tried on the training split, at most
+    finalists: int = 4  # of these, tried on the validation split, which decides
     episodes: int = 32  # for each of them, the same arrivals for all
+    processes: int = 2  # side by side; the results do not depend on it
 
     def __post_init__(self) -> None:
-        check_positive(self, "points", "episodes")
+        check_positive(self, "budget", "finalists", "episodes", "processes")
+
+
+@dataclass(frozen=True)
+class ArenaSettings:
+    """The league of rules on the calibrated scenario, where they may shed and see all waits."""
+
+    policies: tuple[str, ...] | None = None  # rules that take part; null: all that fit
+    budget: int = 16  # settings of each that are tried, as in `tune`
+    episodes: int = 64  # of the test split, at least
+
+    def __post_init__(self) -> None:
+        check_positive(self, "budget", "episodes")
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from pipeline.settings.learning import (
     OFFLINE_AGENTS,
     ONLINE_AGENTS,
     AgentSettings,
+    ArenaSettings,
     GateSettings,
     PolicySettings,
     ReplaySettings,
@@ -70,6 +71,7 @@ class Settings:
     reward: RewardSettings
     policies: dict[str, PolicySettings]
     tune: TuneSettings
+    arena: ArenaSettings
     replay: ReplaySettings
     agents: dict[str, AgentSettings] = field(metadata={"choose": ("algorithm", AGENTS)})
     validate: ValidateSettings

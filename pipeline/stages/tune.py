@@ -1,6 +1,4 @@
-"""Every rule with its best parameters, found on the training split with the same budget for all."""
-
-from functools import partial
+"""Every rule that fits with its best parameters, found with the same budget for all."""
 
 from pipeline.assembly import build_trial, read_study
 from pipeline.files import write_json
@@ -8,29 +6,34 @@ from pipeline.progress import progress
 from pipeline.randomness import derived_seed
 from pipeline.settings import Settings
 from pipeline.stage import Folders, stage
-from pipeline.validation.tuning import points_to_try, tune_rule
+from pipeline.validation.tuning import TunedRule, tune_rule
+from pipeline.workers import workers
 from pipeline.workloads import describe_load
-from simulator.policies.registry import RULES
+from simulator.policies.registry import fitting_rules
 
 
 @stage
 def main(settings: Settings, folders: Folders) -> None:
-    """`heuristics.json` holds each rule's parameters and what they earned in training."""
-    study = read_study(settings, folders.data)
-    seed = derived_seed(settings.seed, "tune")
-    trial = build_trial(settings, study, "train", settings.tune.episodes, seed)
-    points = settings.tune.points
-    total = sum(len(points_to_try(rule, trial.scenario, points)) for rule in RULES)
-    tuned = {}
-    with progress("tune", total) as advance:
-        for rule in RULES:
-            found = tune_rule(rule, trial, points, partial(advance, 1, rule))
-            if found is not None:
-                tuned[rule] = found._asdict()
+    """`heuristics.json` holds each rule's parameters and what they earned."""
+    study, asked = read_study(settings, folders.data), settings.tune
+    train, validation = (
+        build_trial(settings, study, split, asked.episodes, derived_seed(settings.seed, word))
+        for split, word in (("train", "tune"), ("validation", "finalists"))
+    )
+    rules, seed = fitting_rules(study.scenario), derived_seed(settings.seed, "search")
+    calls = [(rule, train, validation, asked.budget, asked.finalists, seed) for rule in rules]
+    found: dict[str, TunedRule] = {}
+    with progress("tune", len(rules)) as advance, workers(asked.processes) as run:
+        for number, tuned in run(tune_rule, calls):
+            found[rules[number]] = tuned
+            advance(1, rules[number])
 
-    write_json(folders.out / "heuristics.json", {"episodes": len(trial.window), "rules": tuned})
+    tuned_rules = {rule: found[rule]._asdict() for rule in rules}
+    write_json(
+        folders.out / "heuristics.json", {"episodes": len(train.window), "rules": tuned_rules}
+    )
     print(describe_load(settings, study.calibration))
-    for rule, values in sorted(tuned.items(), key=lambda item: -item[1]["reward_per_s"]):
+    for rule, values in sorted(tuned_rules.items(), key=lambda item: -item[1]["reward_per_s"]):
         print(f"{rule}: {values['reward_per_s']:+.3f} reward/s with {values['parameters']}")
 
 

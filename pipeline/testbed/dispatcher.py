@@ -1,12 +1,13 @@
 """The central queue and what the gateway knows of its replicas: state only, no clock, no pipes."""
 
 from collections import deque
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
 from pipeline.testbed.trackers import LoadAverages, ResponseWindow
-from simulator.observation import Observation, ReplicaState
+from simulator.observation import Observation, ReplicaState, empty_observation
 from simulator.scenario import Scenario
 
 
@@ -23,31 +24,21 @@ class DispatchedBatch(NamedTuple):
 
     batch_id: int
     request_class: int
+    dispatch_s: float
     expected_departure_s: float
     requests: tuple[WaitingRequest, ...]
 
 
 def _first_observation(scenario: Scenario, averages: LoadAverages) -> Observation:
     """Nothing has happened yet. No knob is turned here: the set-points stay as they are."""
-    classes, replicas = len(scenario.request_classes), len(scenario.replicas)
     largest = max(replica.max_batch_size for replica in scenario.replicas)
-    return Observation(
-        queue_length=np.zeros((1, classes), np.int64),
-        oldest_wait_s=np.zeros((1, classes)),
-        head_class=np.full(1, -1, np.int64),
-        head_size=np.zeros(1),
-        since_dispatch_s=np.zeros(1),
-        last_replica=np.full(1, -1, np.int64),
+    replicas, classes = len(scenario.replicas), len(scenario.request_classes)
+    return empty_observation(scenario, 1)._replace(
+        queue_length=np.zeros((1, classes), np.int64),  # the log holds whole numbers
         can_take=np.ones((1, replicas)),
-        remaining_service_s=np.zeros((1, replicas)),
-        in_service=np.zeros((1, replicas), np.int64),
         arrival_rate_rps=averages.arrival_rate_rps,
-        response_p95_s=np.zeros(1),
         utilization=averages.utilization,
         replica_state=np.full((1, replicas), float(ReplicaState.IDLE)),
-        in_flight=np.zeros((1, replicas), np.int64),
-        kv_fill=np.zeros((1, replicas)),  # whole batches keep no KV memory
-        replica_queue_length=np.zeros((1, replicas, classes), np.int64),  # the queue is central
         set_points=np.array([[largest, scenario.batch_timeout_s, 0.0, replicas]]),
     )
 
@@ -91,6 +82,7 @@ class Dispatcher:
     def arrives(self, request_id: int, request_class: int, size: float, clock_s: float) -> bool:
         """The request joins the queue (True), or is shed because the queue is full (False)."""
         self._averages.arrives(request_class, clock_s)
+        self._observation.arrived[0, request_class] += 1
         if self.waiting == self._capacity:
             return False
         self._queues[request_class].append(WaitingRequest(request_id, clock_s, size))
@@ -109,7 +101,9 @@ class Dispatcher:
         model = self._replicas[replica]
         work = sum(request.size for request in requests)
         expected_s = model.alpha_s[request_class] + model.beta_s[request_class] * work
-        batch = DispatchedBatch(self._batches, request_class, clock_s + expected_s, requests)
+        batch = DispatchedBatch(
+            self._batches, request_class, clock_s, clock_s + expected_s, requests
+        )
         self._batches += 1
         self.waiting -= len(requests)
         self._idle -= 1
@@ -140,6 +134,10 @@ class Dispatcher:
         seen.in_service[0, replica] = seen.in_flight[0, replica] = 0
         seen.replica_state[0, replica] = ReplicaState.IDLE
         seen.response_p95_s[0] = self._responses.p95_s()
+        seen.batches[0, replica] += 1
+        seen.last_batch_class[0, replica] = batch.request_class
+        seen.last_batch_size[0, replica] = len(batch.requests)
+        seen.last_batch_s[0, replica] = clock_s - batch.dispatch_s
         return batch
 
     def observe(self, clock_s: float) -> Observation:
@@ -147,6 +145,8 @@ class Dispatcher:
         self._averages.advance(clock_s)
         seen = self._observation
         head_class, head = -1, None
+        seen.clock_s[0] = clock_s
+        places = seen.oldest_waits_s.shape[2]
         for request_class, queue in enumerate(self._queues):
             if queue:
                 oldest = queue[0]
@@ -155,6 +155,8 @@ class Dispatcher:
                     head_class, head = request_class, oldest
             else:
                 seen.oldest_wait_s[0, request_class] = 0.0
+            waits_s = [clock_s - request.arrival_s for request in islice(queue, places)]
+            seen.oldest_waits_s[0, request_class] = waits_s + [0.0] * (places - len(waits_s))
         seen.head_class[0] = head_class
         seen.head_size[0] = 0.0 if head is None else head.size
         seen.since_dispatch_s[0] = clock_s - self._last_dispatch_s

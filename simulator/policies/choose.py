@@ -1,27 +1,20 @@
-"""What every rule shares: which action sends a batch, and how choices become probabilities."""
+"""What rules share: which action sends a batch, and how choices become probabilities."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from numbers import Integral
 
 import numpy as np
 
-from simulator.action import HEAD_OF_LINE, WAIT, action_table
+from simulator.action import HEAD_OF_LINE, SHED, WAIT, action_table
 from simulator.observation import Observation
 from simulator.scenario import MixedBatches, Scenario
 
 # Probabilities are whole multiples of 1 / GRID. Any partial sum of a row is then exact in float64,
 # so the row sums to exactly 1 in whatever order it is added up (sum, cumsum, another library).
 GRID = 2.0**52
+MOST_REQUESTS = 1_000_000  # of a batch size: larger ones are slips of the pen
 SUM_TOLERANCE = 1e-5  # what a row of float32 probabilities may miss 1 by
-
-
-class Rule:
-    """A heuristic that decides from the observation alone, so there is nothing to forget."""
-
-    name: str
-
-    def reset(self, lanes: int) -> None:
-        """Nothing happens."""
 
 
 def checked_batch_size(field: str, value: object, scenario: Scenario) -> int:
@@ -30,12 +23,86 @@ def checked_batch_size(field: str, value: object, scenario: Scenario) -> int:
         raise ValueError(f"{field} = {value!r}: must be a whole number of requests")
     if value < 1:
         raise ValueError(f"{field} = {value!r}: must be at least 1")
+    if int(value) > MOST_REQUESTS:
+        raise ValueError(f"{field} = {value!r}: must be at most {MOST_REQUESTS}")
     if value < scenario.batch_sizes[0]:
         raise ValueError(
             f"{field} = {value!r}: the menu has no such small size, "
             f"its smallest is {scenario.batch_sizes[0]}"
         )
     return int(value)
+
+
+def sizes_by_class(
+    field: str, batch_size: int | Mapping[str, int], scenario: Scenario
+) -> list[int]:
+    """One batch size for each class `[C]`, from a number for all or one by class name."""
+    names = scenario.class_names
+    if not isinstance(batch_size, Mapping):
+        return [checked_batch_size(field, batch_size, scenario)] * len(names)
+    if set(batch_size) != set(names):
+        raise ValueError(
+            f"{field} = {dict(batch_size)!r}: needs one size for each of {list(names)}"
+        )
+    return [checked_batch_size(f"{field}.{name}", batch_size[name], scenario) for name in names]
+
+
+def seconds_by_class(
+    field: str, value: float | Mapping[str, float], scenario: Scenario, above: bool = False
+) -> np.ndarray:
+    """A time for each class `[C]` s, from a number for all or one by class name."""
+    names = scenario.class_names
+    if not isinstance(value, Mapping):
+        value = dict.fromkeys(names, checked_seconds(field, value, above))
+    if set(value) != set(names):
+        raise ValueError(f"{field} = {dict(value)!r}: needs one time for each of {list(names)}")
+    return np.array([checked_seconds(f"{field}.{name}", value[name], above) for name in names])
+
+
+def checked_seconds(field: str, value: object, above: bool = False) -> float:
+    """`value` as a float; ValueError unless it is a finite time, at least 0 or `above` 0."""
+    holds = isinstance(value, int | float) and not isinstance(value, bool)
+    holds = holds and (value > 0.0 if above else value >= 0.0) and value < math.inf  # type: ignore
+    if not holds:
+        rule = "above 0" if above else "at least 0"
+        raise ValueError(f"{field} = {value!r}: must be a finite number of seconds, {rule}")
+    return float(value)  # type: ignore[arg-type]
+
+
+def batch_latency_s(scenario: Scenario) -> np.ndarray:
+    """Expected batch latency `[K, C, M + 1]` s of 0 .. M requests of size 1, 0 for none.
+
+    M is the largest `max_batch_size`. By the line or the latency table, padding included; what a
+    replica cannot serve, for its maximum or its classes, takes infinitely long.
+    """
+    parameters = scenario.parameters()
+    most = int(parameters.max_batch_size.max())
+    latency_s = np.full((*parameters.alpha_s.shape, most + 1), np.inf)
+    for replica, request_class in np.ndindex(parameters.alpha_s.shape):
+        if not parameters.serves[replica, request_class]:
+            continue
+        size = parameters.padded_size[replica, : parameters.max_batch_size[replica] + 1]
+        alpha_s = parameters.alpha_s[replica, request_class]
+        took_s = alpha_s + parameters.beta_s[replica, request_class] * size
+        points = parameters.table_count[replica, request_class]
+        if points:
+            took_s = _from_table(
+                parameters.table_size[replica, request_class, :points],
+                parameters.table_latency_s[replica, request_class, :points],
+                size.astype(float),
+            )
+        latency_s[replica, request_class, : len(size)] = took_s
+    latency_s[:, :, 0] = 0.0
+    return latency_s
+
+
+def _from_table(known: np.ndarray, known_s: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Latencies between the points of a table, and along its last segment beyond it."""
+    took_s = np.interp(size, known, known_s)
+    if len(known) > 1:
+        slope = max(0.0, (known_s[-1] - known_s[-2]) / (known[-1] - known[-2]))
+        took_s = took_s + slope * np.maximum(size - known[-1], 0.0)
+    return np.asarray(took_s)
 
 
 def action_batch_size(menu: Sequence[int], waiting: int, limit: int) -> int:
@@ -51,10 +118,11 @@ def action_batch_size(menu: Sequence[int], waiting: int, limit: int) -> int:
 class BatchActions:
     """Which action sends a class to a replica, for every queue length: a table, not a search.
 
-    `action [C, N + 1, K]` and the expected service time `expected_s [C, N + 1, K]` s of its batch,
-    alpha + beta * min(n, batch size), with n the requests that a batch of the class could hold, up
-    to N, the largest limit. Nothing can be sent of an empty queue, nor to a replica that does not
-    serve the class: WAIT, and an infinite time.
+    `action [C, N + 1, K]` and the expected service time `expected_s [C, N + 1, K]` s of its batch
+    of min(n, batch size), with n the requests that a batch of the class could hold, up to N, the
+    largest limit. Nothing can be sent of an empty queue, nor to a replica that does not serve the
+    class: WAIT, and an infinite time. `shed [C]` is the action that gives up the oldest request of
+    the class, where `sheds`.
     """
 
     def __init__(self, scenario: Scenario, batch_size: Sequence[int]) -> None:
@@ -72,10 +140,15 @@ class BatchActions:
             )
         }
         named = HEAD_OF_LINE not in table.request_class[WAIT + 1 :]
+        self.sheds = scenario.may_shed
+        shedding = np.flatnonzero(table.batch_size == SHED)
+        self.shed = np.broadcast_to(shedding, len(batch_size)) if self.sheds else None
+        self._behind = scenario.replica_backlog > 0  # batches may be sent to busy replicas
         self._mixed = scenario.mixed != MixedBatches.NEVER
         self._serves = None if parameters.serves.all() else parameters.serves  # [K, C]
         limit = np.minimum(np.array(batch_size)[:, None], parameters.max_batch_size)  # [C, K]
         self.longest = int(limit.max())
+        latency_s = batch_latency_s(scenario)
         shape = (len(batch_size), self.longest + 1, len(scenario.replicas))
         self.action = np.full(shape, WAIT, np.int64)
         self.expected_s = np.full(shape, np.inf)
@@ -87,9 +160,9 @@ class BatchActions:
             )
             slot = request_class if named else HEAD_OF_LINE
             self.action[request_class, waiting, replica] = number[replica, slot, size]
-            self.expected_s[request_class, waiting, replica] = parameters.alpha_s[
-                replica, request_class
-            ] + parameters.beta_s[replica, request_class] * min(waiting, size)
+            self.expected_s[request_class, waiting, replica] = latency_s[
+                replica, request_class, min(waiting, size)
+            ]
 
     def waiting(self, observation: Observation) -> np.ndarray:
         """Requests `[B, C]` that a batch of the class could hold, sent now.
@@ -107,14 +180,23 @@ class BatchActions:
     def send(
         self, observation: Observation, request_class: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """For each lane's class `[B]`: the action and its expected time in s, by replica `[B, K]`.
+        """For each lane's class `[B]`: the action, and when it is expected to be done, by replica.
 
-        A class of -1 (none waits) reads the last class, whose queue is empty as well: WAIT.
+        Both `[B, K]`, the latter in s from now: of batches behind the one in service nothing is
+        seen. A class of -1 (none waits) reads the last class, whose queue is empty as well: WAIT.
         """
         lane = np.arange(len(request_class))
         waiting = np.minimum(self.waiting(observation)[lane, request_class], self.longest)
-        waiting = waiting.astype(np.int64, copy=False)
-        return self.action[request_class, waiting], self.expected_s[request_class, waiting]
+        return self.batch_of(observation, request_class, waiting.astype(np.int64, copy=False))
+
+    def batch_of(
+        self, observation: Observation, request_class: np.ndarray, count: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """As `send`, where `count [B]` requests wait, at most `longest`."""
+        expected_s = self.expected_s[request_class, count]
+        if self._behind:
+            expected_s = expected_s + observation.remaining_service_s
+        return self.action[request_class, count], expected_s
 
 
 def head_of_line(observation: Observation) -> np.ndarray:

@@ -4,7 +4,8 @@ import numpy as np
 
 from simulator.observation import Observation
 from simulator.policies.base import Policy
-from simulator.policies.choose import Rule, exact_rows, uniform
+from simulator.policies.choose import exact_rows, uniform
+from simulator.policies.rule import Rule
 from simulator.scenario import Scenario
 
 SMALLEST_EPSILON = 1e-9  # below it a share of the mixture could round to 0 and lose the support

@@ -1,140 +1,181 @@
-"""The names of the rules, their parameters, and the points a tuner tries."""
+"""The names of the rules, and which of them a scenario can have."""
 
+import difflib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 from simulator.policies.base import Policy
-from simulator.policies.batching import BatchTimeout, StaticCap
+from simulator.policies.batch.batch_resolve import BatchResolve
+from simulator.policies.batch.batch_timeout import BatchTimeout
+from simulator.policies.batch.bento_cork import BentoCork
+from simulator.policies.batch.clipper_aimd import ClipperAimd
+from simulator.policies.batch.clipper_reg import ClipperReg
+from simulator.policies.batch.clockwork import Clockwork
+from simulator.policies.batch.nexus_early_drop import NexusEarlyDrop
+from simulator.policies.batch.ray_batch import RayBatch
+from simulator.policies.batch.smdp_rvi import SmdpRvi
+from simulator.policies.batch.static_cap import StaticCap
+from simulator.policies.batch.static_fill import StaticFill
+from simulator.policies.batch.symphony_defer import SymphonyDefer
+from simulator.policies.batch.tfs import Tfs
+from simulator.policies.batch.torchserve import TorchServe
+from simulator.policies.batch.triton import Triton
+from simulator.policies.dispatch.c_mu import CMu
+from simulator.policies.dispatch.c_mu_reserved import CMuReserved
+from simulator.policies.dispatch.fifo import Fifo
+from simulator.policies.dispatch.random_replica import RandomReplica
+from simulator.policies.dispatch.round_robin import RoundRobin
+from simulator.policies.dispatch.shortest_queue import ShortestQueue
+from simulator.policies.dispatch.shortest_queue_first import ShortestQueueFirst
+from simulator.policies.dispatch.sita import SitaDispatch
 from simulator.policies.mixture import UniformRandom
-from simulator.policies.priority import CMu
-from simulator.policies.routing import (
-    Fifo,
-    RandomReplica,
-    RoundRobin,
-    ShortestQueue,
-    ShortestQueueFirst,
-)
-from simulator.scenario import ClassChoice, DecisionKind, Scenario
+from simulator.policies.route.blis import Blis
+from simulator.policies.route.dynamo_kv import DynamoKv
+from simulator.policies.route.first_policy_iteration import FirstPolicyIteration
+from simulator.policies.route.join_idle_queue import JoinIdleQueue
+from simulator.policies.route.least_work_left import LeastWorkLeft
+from simulator.policies.route.llm_d import LlmD
+from simulator.policies.route.power_of_d import PowerOfD
+from simulator.policies.route.production_stack import ProductionStack
+from simulator.policies.route.random_replica import RandomReplicaRouting
+from simulator.policies.route.ray_pow2 import RayPow2
+from simulator.policies.route.round_robin import RoundRobinRouting
+from simulator.policies.route.sglang import Sglang
+from simulator.policies.route.shortest_queue import ShortestQueueRouting
+from simulator.policies.route.sita import Sita
+from simulator.policies.route.vllm_router import VllmRouter
+from simulator.policies.route.weighted_round_robin import WeightedRoundRobin
+from simulator.policies.rule import Rule
+from simulator.policies.space import Space
+from simulator.policies.tune.fixed_set_points import FixedSetPoints, KeepWarm
+from simulator.policies.tune.keda import Keda
+from simulator.policies.tune.knative_kpa import KnativeKpa
+from simulator.policies.tune.ray_serve_autoscale import RayServeAutoscale
+from simulator.policies.tune.seed_adaptive import SeedAdaptive
+from simulator.scenario import DecisionKind, Scenario
 
-RuleParameters = dict[str, Any]
-
-TIMEOUT_SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # of the tightest SLO
-LARGEST_GRID = 64
+_RULES: dict[DecisionKind, tuple[type[Rule], ...]] = {
+    DecisionKind.DISPATCH: (
+        UniformRandom,
+        StaticCap,
+        BatchTimeout,
+        StaticFill,
+        Triton,
+        Tfs,
+        TorchServe,
+        RayBatch,
+        ClipperAimd,
+        ClipperReg,
+        BentoCork,
+        NexusEarlyDrop,
+        SymphonyDefer,
+        Clockwork,
+        BatchResolve,
+        SmdpRvi,
+        RandomReplica,
+        RoundRobin,
+        ShortestQueue,
+        ShortestQueueFirst,
+        Fifo,
+        CMu,
+        CMuReserved,
+        SitaDispatch,
+    ),
+    DecisionKind.ROUTE: (
+        UniformRandom,
+        RandomReplicaRouting,
+        RoundRobinRouting,
+        WeightedRoundRobin,
+        ShortestQueueRouting,
+        PowerOfD,
+        JoinIdleQueue,
+        LeastWorkLeft,
+        Sita,
+        RayPow2,
+        LlmD,
+        Blis,
+        ProductionStack,
+        Sglang,
+        DynamoKv,
+        VllmRouter,
+        FirstPolicyIteration,
+    ),
+    DecisionKind.TUNE: (
+        UniformRandom,
+        FixedSetPoints,
+        KeepWarm,
+        SeedAdaptive,
+        Keda,
+        KnativeKpa,
+        RayServeAutoscale,
+    ),
+}
 
 
 @dataclass(frozen=True)
 class RuleSpec:
-    """A rule: what builds it, and its grid, empty where a scenario cannot have the rule."""
+    """A rule by its name: the class that makes the decisions of each kind it can take."""
 
-    builder: Callable[..., Policy]  # (scenario, **parameters)
-    grid: Callable[[Scenario], list[RuleParameters]]  # in a fixed order
-    decisions: tuple[DecisionKind, ...] = (DecisionKind.DISPATCH,)  # that it can take
+    builders: Mapping[DecisionKind, type[Rule]]
 
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """The names of the rule's parameters."""
-        return tuple(self._signature())
+    def misfit(self, scenario: Scenario) -> str | None:
+        """Why the scenario cannot have the rule; None where it can."""
+        if scenario.decision not in self.builders:
+            able = " and ".join(self.builders)
+            return f"takes {able} decisions, and the scenario's are {scenario.decision}"
+        return self.builders[scenario.decision].misfit(scenario)
 
-    @property
-    def required(self) -> tuple[str, ...]:
-        """The names of the parameters that have no default."""
-        return tuple(
-            name
-            for name, parameter in self._signature().items()
-            if parameter.default is inspect.Parameter.empty
-        )
-
-    def _signature(self) -> dict[str, inspect.Parameter]:
-        parameters = dict(inspect.signature(self.builder).parameters)
-        del parameters["scenario"]
-        return parameters
+    def space(self, scenario: Scenario) -> Space:
+        """Where a tuner looks for the parameters."""
+        return self.builders[scenario.decision].space(scenario)
 
 
-def batch_size_grid(scenario: Scenario) -> list[int]:
-    """The menu thinned to about one size per doubling, the smallest and largest usable included."""
-    largest = max(replica.max_batch_size for replica in scenario.replicas)
-    usable = [size for size in scenario.batch_sizes if size <= largest]
-    kept = {usable[0], usable[-1]}
-    power = 1
-    while power <= usable[-1]:
-        kept |= {max((size for size in usable if size <= power), default=usable[0])}
-        power *= 2
-    return sorted(kept)
+def _by_name() -> dict[str, RuleSpec]:
+    builders: dict[str, dict[DecisionKind, type[Rule]]] = {}
+    for kind, rules in _RULES.items():
+        for rule in rules:
+            builders.setdefault(rule.name, {})[kind] = rule
+    return {name: RuleSpec(by_kind) for name, by_kind in builders.items()}
 
 
-def _size_points(scenario: Scenario) -> list[RuleParameters]:
-    return [{"batch_size": size} for size in batch_size_grid(scenario)]
+RULES: dict[str, RuleSpec] = _by_name()
 
 
-def _timeout_points(scenario: Scenario) -> list[RuleParameters]:
-    # People set the timeout from the response time they promised, so the grid follows it too.
-    slo_s = min(request_class.slo_s for request_class in scenario.request_classes)
-    return [
-        {"max_batch_size": size, "batch_timeout_s": float(f"{share * slo_s:.9g}")}
-        for size, share in product(batch_size_grid(scenario), TIMEOUT_SHARES)
-    ]
-
-
-def _round_robin_points(scenario: Scenario) -> list[RuleParameters]:
-    return [
-        {"batch_size": size, "on_busy": on_busy}
-        for size, on_busy in product(batch_size_grid(scenario), ("skip", "blocking"))
-    ]
-
-
-def _c_mu_points(scenario: Scenario) -> list[RuleParameters]:
-    """One size for each class in every combination, thinned so that LARGEST_GRID is not passed."""
-    if scenario.class_choice == ClassChoice.HEAD_OF_LINE:
-        return []
-    names, sizes = scenario.class_names, batch_size_grid(scenario)
-    each = len(sizes)
-    while each > 2 and each ** len(names) > LARGEST_GRID:
-        each -= 1
-    if each ** len(names) > LARGEST_GRID:  # many classes: one size for all of them
-        return [{"batch_size": dict.fromkeys(names, size)} for size in sizes]
-    if each < len(sizes):
-        sizes = [sizes[round(i * (len(sizes) - 1) / (each - 1))] for i in range(each)]
-    return [
-        {"batch_size": dict(zip(names, combination, strict=True))}
-        for combination in product(sizes, repeat=len(names))
-    ]
-
-
-RULES: dict[str, RuleSpec] = {
-    StaticCap.name: RuleSpec(StaticCap, _size_points),
-    BatchTimeout.name: RuleSpec(BatchTimeout, _timeout_points),
-    UniformRandom.name: RuleSpec(UniformRandom, lambda scenario: [{}], tuple(DecisionKind)),
-    RandomReplica.name: RuleSpec(RandomReplica, _size_points),
-    RoundRobin.name: RuleSpec(RoundRobin, _round_robin_points),
-    ShortestQueue.name: RuleSpec(ShortestQueue, _size_points),
-    ShortestQueueFirst.name: RuleSpec(ShortestQueueFirst, _size_points),
-    Fifo.name: RuleSpec(Fifo, _size_points),
-    CMu.name: RuleSpec(CMu, _c_mu_points),
-}
+def fitting_rules(scenario: Scenario) -> list[str]:
+    """The names of the rules that the scenario can have, in the order of the registry."""
+    return [name for name, spec in RULES.items() if spec.misfit(scenario) is None]
 
 
 def build_policy(name: str, scenario: Scenario, parameters: Mapping[str, Any]) -> Policy:
     """The rule called `name` for a scenario.
 
-    Raises ValueError for an unknown name or parameter, or decisions that the rule cannot take.
+    Raises ValueError, with the list of what would do, for an unknown name or parameter, a parameter
+    that is missing or out of range, and a rule that does not fit the scenario.
     """
     if name not in RULES:
-        raise ValueError(f"policy = {name!r}: must be one of {', '.join(RULES)}")
-    spec = RULES[name]
-    if scenario.decision not in spec.decisions:
-        able = [rule for rule, other in RULES.items() if scenario.decision in other.decisions]
-        raise ValueError(
-            f"policy = {name!r}: takes {' and '.join(spec.decisions)} decisions, and the "
-            f"scenario's are {scenario.decision}; rules for these: {', '.join(able)}"
-        )
+        near = difflib.get_close_matches(name, RULES, n=1)
+        meant, fit = f"did you mean {near[0]}? " if near else "", ", ".join(fitting_rules(scenario))
+        raise ValueError(f"policy = {name!r}: {meant}it must be one of {fit}")
+    reason = RULES[name].misfit(scenario)
+    if reason is not None:
+        fit = ", ".join(fitting_rules(scenario))
+        raise ValueError(f"policy = {name!r}: {reason}; rules that fit: {fit}")
+    builder = RULES[name].builders[scenario.decision]
+    known = {
+        parameter: field
+        for parameter, field in inspect.signature(builder).parameters.items()
+        if parameter != "scenario" and field.kind is not inspect.Parameter.VAR_KEYWORD
+    }
     for parameter, value in parameters.items():
-        if parameter not in spec.parameters:
-            known = ", ".join(spec.parameters) or "none"
-            raise ValueError(f"{name}.{parameter} = {value!r}: no such parameter; it has: {known}")
-    for parameter in spec.required:
-        if parameter not in parameters:
+        if parameter not in known:
+            listed = ", ".join(known) or "none"
+            raise ValueError(f"{name}.{parameter} = {value!r}: no such parameter; it has: {listed}")
+    for parameter, field in known.items():
+        if field.default is inspect.Parameter.empty and parameter not in parameters:
             raise ValueError(f"{name}.{parameter}: must be given")
-    return spec.builder(scenario, **parameters)
+    try:
+        return builder(scenario, **parameters)
+    except ValueError as error:
+        raise ValueError(f"{name}.{error}") from None

@@ -8,7 +8,15 @@ happens is told to `Cluster.events` as (clock, kind, subject), in order.
 
 from simulator.reference.advance import advance
 from simulator.reference.cluster import Cluster
-from simulator.reference.decisions import Action, Dispatch, Route, Tune, Wait, take_action
+from simulator.reference.decisions import (
+    Action,
+    Dispatch,
+    Route,
+    Shed,
+    Tune,
+    Wait,
+    take_action,
+)
 from simulator.reference.parts import Luck
 from simulator.reference.routing import routable
 
@@ -18,6 +26,7 @@ __all__ = [
     "Dispatch",
     "Luck",
     "Route",
+    "Shed",
     "Tune",
     "Wait",
     "advance",

@@ -35,6 +35,7 @@ def note_arrival(cluster: Cluster, request_class: int) -> None:
     rate_rps = cluster.arrival_rate_rps[request_class]
     cluster.arrival_rate_rps[request_class] = rate_rps * decay + 1.0 / window_s
     cluster.rate_at_s[request_class] = cluster.clock_s
+    cluster.arrived[request_class] += 1
 
 
 def note_busy(cluster: Cluster, replica: ReplicaState, was_busy: bool) -> None:

@@ -84,6 +84,15 @@ def begin_batch(cluster: Cluster, replica: ReplicaState) -> None:
     batch.expected_departure_s = cluster.clock_s + batch.expected_s
     for request in batch.requests:
         begin_service(cluster, replica, request)
+    cluster.energy_j += energy_j(replica, batch)
+
+
+def energy_j(replica: ReplicaState, batch: Batch) -> float:
+    """What the batch takes beside the power of the replica, by the class of its oldest request."""
+    model, request_class = replica.model, batch.requests[0].request_class
+    per_batch = model.energy_alpha_j[request_class] if model.energy_alpha_j else 0.0
+    per_request = model.energy_beta_j[request_class] if model.energy_beta_j else 0.0
+    return per_batch + per_request * len(batch.requests)
 
 
 def batch_starts(cluster: Cluster, replica: ReplicaState) -> None:
@@ -98,6 +107,8 @@ def batch_departs(cluster: Cluster, replica: ReplicaState) -> None:
     batch = replica.batches.pop(0)
     for request in batch.requests:
         answer(cluster, request)
+    replica.completed += 1
+    replica.last_batch = batch
     log_event(cluster, EventKind.BATCH_COMPLETION, replica.number)
     if replica.batches and replica.batches[0].arrives_s <= cluster.clock_s:
         batch_starts(cluster, replica)

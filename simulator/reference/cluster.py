@@ -57,6 +57,7 @@ class Cluster:
         self.arrival_rate_rps = [0.0] * classes  # as of rate_at_s
         self.rate_at_s = [0.0] * classes
         self.responses_s: list[float] = []
+        self.arrived = [0] * classes
         # Reward terms
         self.number_in_system = [0] * classes
         self.terms = {term: [0.0] * classes for term in TERMS_BY_CLASS}

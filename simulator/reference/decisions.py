@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from simulator.reference.accounting import shed
 from simulator.reference.batches import batch_is_dispatched
 from simulator.reference.batching import batch_from_central_queue, replica_may_start
 from simulator.reference.cluster import Cluster, log_event
@@ -28,6 +29,13 @@ class Dispatch:
 
 
 @dataclass(frozen=True)
+class Shed:
+    """`dispatch`: the oldest request of a class is given up. Without one, of the head of line."""
+
+    request_class: int | None
+
+
+@dataclass(frozen=True)
 class Route:
     """`route`: the replica for the request at the door."""
 
@@ -45,7 +53,7 @@ class Tune:
     replicas_on: int | None = None
 
 
-Action = Wait | Dispatch | Route | Tune
+Action = Wait | Dispatch | Shed | Route | Tune
 
 
 def dispatch_is_due(cluster: Cluster) -> bool:
@@ -73,6 +81,16 @@ def take_action(cluster: Cluster, action: Action) -> None:
             replica = cluster.replicas[action.replica]
             batch_is_dispatched(cluster, replica, action.request_class, action.batch_size)
             cluster.holds = cluster.at_ticks
+        case Shed():
+            heads = cluster.queues[0].heads()
+            oldest = min(
+                (r for r in heads if action.request_class in (None, r.request_class)),
+                key=lambda request: request.number,
+            )
+            cluster.queues[0].ready[oldest.request_class].popleft()
+            cluster.number_in_system[oldest.request_class] -= 1
+            shed(cluster, oldest)
+            end_if_drained(cluster)
         case Route():
             request, cluster.at_the_door = cluster.at_the_door, None
             if request is None:

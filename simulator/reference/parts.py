@@ -121,6 +121,8 @@ class ReplicaState:
     iteration_end_s: float = math.inf
     kv_used: int = 0
     context: int = 0  # tokens of the sequences that decode
+    completed: int = 0  # batches
+    last_batch: Batch | None = None  # that was completed
     # Average of the share of time busy
     utilization: float = 0.0
     utilization_at_s: float = 0.0

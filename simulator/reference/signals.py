@@ -64,8 +64,16 @@ def observed(cluster: "Cluster") -> dict[str, object]:
                 queue_length=live.queue_length, oldest_wait_s=live.oldest_wait_s
             )
     set_points, head = cluster.set_points, request_to_decide_on(cluster)
+    last = [replica.last_batch for replica in cluster.replicas]
     return {
         **signals._asdict(),
+        "clock_s": cluster.clock_s,
+        "arrived": cluster.arrived,
+        "oldest_waits_s": _oldest_waits_s(cluster),
+        "batches": [replica.completed for replica in cluster.replicas],
+        "last_batch_class": [batch.requests[0].request_class if batch else -1 for batch in last],
+        "last_batch_size": [len(batch.requests) if batch else 0 for batch in last],
+        "last_batch_s": [batch.service_s if batch else 0.0 for batch in last],
         "head_class": -1 if head is None else head.request_class,
         "head_size": 0.0 if head is None else head.prompt_tokens or head.size,
         "arrival_rate_rps": _arrival_rate_rps(cluster),
@@ -138,6 +146,18 @@ def _remaining_service_s(cluster: "Cluster", replica: ReplicaState) -> float:
 def _oldest_wait_s(cluster: "Cluster", request_class: int) -> float:
     fronts = [queue.front(request_class) for queue in cluster.queues]
     return max((cluster.clock_s - r.arrival_s for r in fronts if r is not None), default=0.0)
+
+
+def _oldest_waits_s(cluster: "Cluster") -> list[list[float]]:
+    """How long each of the first requests of every class has waited, 0 where there are fewer."""
+    places = cluster.scenario.view.oldest_requests
+    if places == 0:
+        return []
+    rows = []
+    for line in cluster.queues[0].ready:
+        waits_s = [cluster.clock_s - request.arrival_s for request in list(line)[:places]]
+        rows.append(waits_s + [0.0] * (places - len(waits_s)))
+    return rows
 
 
 def _arrival_rate_rps(cluster: "Cluster") -> list[float]:

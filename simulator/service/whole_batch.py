@@ -119,6 +119,12 @@ def batch_starts(parameters: Parameters, state: ClusterState, lane: int, replica
         clock_s + state.batch_expected_s[lane, replica, slot]
     )
     begins_serving(parameters, state, lane, replica)
+    if parameters.burns:
+        energy_j = parameters.energy_j[replica, state.batch_class[lane, replica, slot]]
+        classes = state.number_in_system.shape[1]
+        state.reward_terms[lane, 5 * classes + 1] += (
+            energy_j[0] + energy_j[1] * state.batch_size[lane, replica, slot]
+        )
 
 
 @kernel
@@ -128,6 +134,10 @@ def batch_completes(parameters: Parameters, state: ClusterState, lane: int, repl
     for place in range(state.batch_size[lane, replica, slot]):
         request = int64(state.batch_request[lane, replica, slot, place])
         request_is_answered(parameters, state, lane, request)
+    state.batches[lane, replica] += 1
+    state.last_batch_class[lane, replica] = state.batch_class[lane, replica, slot]
+    state.last_batch_size[lane, replica] = state.batch_size[lane, replica, slot]
+    state.last_batch_s[lane, replica] = state.batch_service_s[lane, replica, slot]
     slot += 1
     state.slot_start[lane, replica] = 0 if slot == state.batch_size.shape[2] else slot
     state.slot_count[lane, replica] -= 1

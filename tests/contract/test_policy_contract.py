@@ -1,318 +1,153 @@
 """What every registered rule, alone and in a mixture, owes to whoever samples from it."""
 
-from dataclasses import replace
-from itertools import product
-
 import numpy as np
 import pytest
 
-from simulator.action import WAIT, action_table, legal_actions, sample_actions
-from simulator.environment import Environment
-from simulator.observation import Observation, ReplicaState
-from simulator.policies import RULES, EpsilonMixture, Policy, build_policy
-from simulator.replica import Replica
-from simulator.reward import paper_reward
-from simulator.scenario import ClassChoice, DecisionEpochs, MixedBatches, RequestClass, Scenario
-from simulator.traffic import PoissonWorkload
-
-LANES = 200
-RANDOM_RULES = {"uniform_random", "random_replica", "shortest_queue"}
-MAY_WAIT = {"uniform_random", "batch_timeout", "round_robin", "shortest_queue_first"}
+from simulator.action import sample_actions
+from simulator.observation import Observation
+from simulator.policies import RULES, EpsilonMixture, Policy
+from simulator.policies.rule import StatefulRule
+from simulator.scenario import DecisionKind
+from tests.contract.played import CASES, LANES, SCENARIOS, build, environment, played, points
 
 
-def cluster(
-    replicas: int,
-    classes: int,
-    menu: tuple[int, ...],
-    class_choice: ClassChoice = ClassChoice.ANY,
-    decision_epochs: DecisionEpochs = DecisionEpochs.EVENTS,
-) -> Scenario:
-    """Unlike classes and unlike replicas: no two products c * mu or service times are equal."""
-    return Scenario(
-        request_classes=tuple(RequestClass(f"class{c}", 0.1, 1.0 + 3 * c) for c in range(classes)),
-        replicas=tuple(
-            Replica(
-                alpha_s=tuple(0.002 + 0.0013 * k for _ in range(classes)),
-                beta_s=tuple(0.005 * (c + 1) - 0.0011 * k for c in range(classes)),
-                noise_cv=(0.0,) * classes,
-                max_batch_size=max(menu[0], 32 >> k),
-            )
-            for k in range(replicas)
-        ),
-        batch_sizes=menu,
-        class_choice=class_choice,
-        decision_epochs=decision_epochs,
-    )
+def rows_of(policy: Policy, decisions, lanes=None) -> np.ndarray:
+    """The policy's answers `[steps, B, A]` to decisions, of some lanes only where given."""
+    answers = []
+    for observation, mask in decisions:
+        if lanes is not None:
+            observation, mask = Observation(*(field[lanes] for field in observation)), mask[lanes]
+        answers.append(policy.action_probabilities(observation, mask).copy())
+    return np.array(answers)
 
 
-def specialized(scenario: Scenario) -> Scenario:
-    """The same cluster, but its first two replicas do not serve the last class, nor the last 0."""
-    classes, replicas = len(scenario.request_classes), len(scenario.replicas)
-    serves = np.ones((replicas, classes), bool)
-    serves[:2, -1], serves[-1, 0] = False, False
-    pairs = zip(scenario.replicas, serves.tolist(), strict=True)
-    return replace(
-        scenario, replicas=tuple(replace(replica, serves=tuple(row)) for replica, row in pairs)
-    )
+def answers(name: str, title: str, number: int, lanes=None) -> np.ndarray:
+    policy = build(name, title, number)
+    policy.reset(LANES if lanes is None else len(lanes))
+    return rows_of(policy, played(title), lanes)
 
 
-SCENARIOS = {
-    "one replica, one class": cluster(1, 1, (1, 2, 4, 8)),
-    "two replicas, two classes": cluster(2, 2, (1, 2, 4, 8)),
-    "every size to 32": cluster(2, 2, tuple(range(1, 33))),
-    "three replicas, three classes": cluster(3, 3, (2, 3, 7, 16)),
-    "the paper's 65 actions": cluster(2, 2, tuple(range(1, 33)), ClassChoice.HEAD_OF_LINE),
-    "head of line, three of each": cluster(3, 3, (1, 2, 4, 8), ClassChoice.HEAD_OF_LINE),
-    "replicas for some classes": specialized(cluster(3, 3, (1, 2, 4, 8))),
-    "replicas for some classes, head of line": specialized(
-        cluster(3, 3, (1, 2, 4, 8), ClassChoice.HEAD_OF_LINE)
-    ),
-    "mixed batches": replace(
-        cluster(2, 2, (1, 2, 4, 8), ClassChoice.HEAD_OF_LINE), mixed=MixedBatches.SUM
-    ),
-}
+@pytest.mark.parametrize("name", list(RULES))
+def test_every_rule_fits_a_scenario_and_says_why_it_does_not_fit_others(name):
+    reasons = [RULES[name].misfit(scenario) for scenario in SCENARIOS.values()]
+    assert None in reasons
+    assert all(reason is None or len(reason) > 10 for reason in reasons)
 
 
-def consistent_observation(scenario: Scenario, lanes: int, seed: int) -> Observation:
-    """Random lanes such as a cluster could be in: full, empty and in between, all busy or none."""
-    generator = np.random.default_rng(seed)
-    classes, replicas = len(scenario.request_classes), len(scenario.replicas)
-    queue_length = generator.integers(0, 40, (lanes, classes)) // generator.integers(
-        1, 40, (lanes, 1)
-    )
-    queue_length[generator.random((lanes, classes)) < 0.3] = 0
-    wait_s = np.where(queue_length > 0, generator.exponential(0.02, (lanes, classes)), 0.0)
-    head = np.where(queue_length > 0, wait_s, -1.0).argmax(axis=1)
-    can_take = (generator.random((lanes, replicas)) < 0.6).astype(float)
-    busy = 1.0 - can_take
-    in_service = busy * generator.integers(1, 9, (lanes, replicas))
-    return Observation(
-        queue_length=queue_length.astype(float),
-        oldest_wait_s=wait_s,
-        head_class=np.where(queue_length.any(axis=1), head, -1),
-        head_size=queue_length.any(axis=1).astype(float),
-        since_dispatch_s=generator.exponential(0.01, lanes),
-        last_replica=generator.integers(-1, replicas, lanes),
-        can_take=can_take,
-        remaining_service_s=busy * generator.exponential(0.02, (lanes, replicas)),
-        in_service=in_service,
-        arrival_rate_rps=generator.exponential(50.0, (lanes, classes)),
-        response_p95_s=generator.exponential(0.1, lanes),
-        utilization=generator.random((lanes, replicas)),
-        replica_state=np.where(busy > 0, ReplicaState.BUSY, ReplicaState.IDLE).astype(float),
-        in_flight=in_service,
-        kv_fill=np.zeros((lanes, replicas)),
-        replica_queue_length=np.zeros((lanes, replicas, classes)),
-        set_points=np.tile([32.0, 0.0, 0.0, replicas], (lanes, 1)),
-    )
-
-
-def legal(scenario: Scenario, observation: Observation) -> np.ndarray:
-    table, parameters = action_table(scenario), scenario.parameters()
-    mask = legal_actions(
-        table, observation.queue_length, observation.can_take, parameters.max_batch_size
-    )
-    head_class = observation.head_class[:, None]
-    request_class = np.where(table.request_class < 0, head_class, table.request_class)
-    mask[:, WAIT + 1 :] &= parameters.serves[table.replica, request_class][:, WAIT + 1 :]
-    return mask
-
-
-def policies(name: str, scenario: Scenario) -> list[Policy]:
-    """The rule at the last point of its grid, and a mixture of it at a middle point."""
-    points = RULES[name].grid(scenario)
-    if not points:
-        return []
-    middle = build_policy(name, scenario, points[len(points) // 2])
-    return [build_policy(name, scenario, points[-1]), EpsilonMixture(middle, 0.1)]
-
-
-CASES = [
-    pytest.param(policy, scenario, id=f"{policy.name}, {title}")
-    for name, (title, scenario) in product(RULES, SCENARIOS.items())
-    for policy in policies(name, scenario)
-]
-
-
-@pytest.mark.parametrize(("policy", "scenario"), CASES)
-def test_rows_are_distributions_over_the_legal_actions(policy, scenario):
-    observation = consistent_observation(scenario, LANES, seed=1)
-    mask = legal(scenario, observation)
-    rows = policy.action_probabilities(observation, mask)
+@pytest.mark.parametrize(("name", "title", "number"), CASES)
+def test_rows_are_distributions_over_the_legal_actions_and_observations_are_only_read(
+    name, title, number
+):
+    policy = build(name, title, number)
     assert isinstance(policy, Policy)
-    assert rows.shape == mask.shape
-    assert rows.dtype == np.float64
-    assert (rows >= 0).all()
-    assert (rows[~mask] == 0).all()
+    assert policy.name == name
+    policy.reset(LANES)
+    for observation, mask in played(title):
+        kept = [field.copy() for field in (*observation, mask)]
+        rows = policy.action_probabilities(observation, mask)
+        assert rows.shape == mask.shape
+        assert rows.dtype == np.float64
+        assert (rows >= 0).all()
+        assert (rows[~mask] == 0).all()
+        assert (rows.sum(axis=1) == 1.0).all()
+        assert (np.cumsum(rows, axis=1)[:, -1] == 1.0).all()
+        for before, after in zip(kept, (*observation, mask), strict=True):
+            np.testing.assert_array_equal(before, after)
+
+
+@pytest.mark.parametrize(("name", "title", "number"), CASES)
+def test_the_same_decisions_get_the_same_answers_whatever_came_before(name, title, number):
+    policy = build(name, title, number)
+    policy.reset(LANES)
+    first = rows_of(policy, played(title))
+    # The clock goes back: every lane has begun a new episode, though nobody has called `reset`.
+    np.testing.assert_array_equal(rows_of(policy, played(title)), first)
+    policy.reset(LANES)
+    np.testing.assert_array_equal(rows_of(policy, played(title)), first)
+    np.testing.assert_array_equal(answers(name, title, number), first)
+
+
+@pytest.mark.parametrize(("name", "title", "number"), CASES)
+def test_a_lane_s_answers_depend_on_that_lane_alone(name, title, number):
+    together = answers(name, title, number)
+    order = np.random.default_rng(5).permutation(LANES)
+    np.testing.assert_array_equal(answers(name, title, number, order), together[:, order])
+    for lane in (0, LANES - 1):
+        alone = answers(name, title, number, np.array([lane]))
+        np.testing.assert_array_equal(alone, together[:, [lane]])
+
+
+@pytest.mark.parametrize(("name", "title", "number"), CASES)
+def test_whole_numbers_and_bools_are_as_good_as_floats(name, title, number):
+    expected = answers(name, title, number)
+    policy = build(name, title, number)
+    policy.reset(LANES)
+    for (observation, mask), rows in zip(played(title), expected, strict=True):
+        typed = observation._replace(
+            queue_length=observation.queue_length.astype(np.int32),
+            can_take=observation.can_take.astype(bool),
+            in_service=observation.in_service.astype(np.int64),
+            head_class=observation.head_class.astype(float),
+            last_replica=observation.last_replica.astype(np.int8),
+            in_flight=observation.in_flight.astype(np.int32),
+            replica_queue_length=observation.replica_queue_length.astype(np.int16),
+            replica_state=observation.replica_state.astype(np.int8),
+            arrived=observation.arrived.astype(np.int64),
+            batches=observation.batches.astype(np.int64),
+            last_batch_class=observation.last_batch_class.astype(float),
+            last_batch_size=observation.last_batch_size.astype(np.int32),
+        )
+        np.testing.assert_array_equal(policy.action_probabilities(typed, mask), rows)
+
+
+@pytest.mark.parametrize(("name", "title", "number"), CASES)
+def test_a_mixture_has_full_support(name, title, number):
+    policy = EpsilonMixture(build(name, title, number), 0.1)
+    policy.reset(LANES)
+    for observation, mask in played(title):
+        assert ((policy.action_probabilities(observation, mask) > 0) == mask).all()
+
+
+@pytest.mark.parametrize(("name", "title", "number"), CASES)
+def test_it_steps_a_real_environment_past_the_end_of_its_episodes(name, title, number):
+    policy, lanes = build(name, title, number), environment(SCENARIOS[title], 10, horizon_s=0.2)
+    policy.reset(LANES)
+    generator = np.random.default_rng(11)
+    observation, mask = lanes.reset()
+    for _ in range(5000):
+        action, _ = sample_actions(policy.action_probabilities(observation, mask), generator)
+        step = lanes.step(action)
+        observation, mask = step.observation, step.action_mask
+        if not lanes.running().any():
+            break
+    assert not lanes.running().any()
+    rows = policy.action_probabilities(observation, mask)
     assert (rows.sum(axis=1) == 1.0).all()
-    assert (np.cumsum(rows, axis=1)[:, -1] == 1.0).all()
-    action, propensity = sample_actions(rows, np.random.default_rng(2))
-    assert mask[np.arange(LANES), action].all()
-    assert (propensity > 0).all()
 
 
-@pytest.mark.parametrize(("policy", "scenario"), CASES)
-def test_the_answer_depends_on_nothing_but_the_lane_s_own_observation(policy, scenario):
-    observation = consistent_observation(scenario, 40, seed=3)
-    mask = legal(scenario, observation)
-    kept = [array.copy() for array in (*observation, mask)]
-    policy.reset(40)
-    rows = policy.action_probabilities(observation, mask)
-    for before, after in zip(kept, (*observation, mask), strict=True):
-        np.testing.assert_array_equal(before, after)  # read only
-    other = consistent_observation(scenario, 7, seed=4)
-    policy.action_probabilities(other, legal(scenario, other))  # leaves no trace
-    np.testing.assert_array_equal(policy.action_probabilities(observation, mask), rows)
-    for lane in range(40):
-        policy.reset(1)
-        alone = Observation(*(array[lane : lane + 1] for array in observation))
-        row = policy.action_probabilities(alone, mask[lane : lane + 1])
-        np.testing.assert_array_equal(row[0], rows[lane])
-    order = np.random.default_rng(5).permutation(40)
-    shuffled = Observation(*(array[order] for array in observation))
-    np.testing.assert_array_equal(policy.action_probabilities(shuffled, mask[order]), rows[order])
-
-
-@pytest.mark.parametrize(("policy", "scenario"), CASES)
-def test_rules_are_one_hot_unless_random_and_mixtures_have_full_support(policy, scenario):
-    observation = consistent_observation(scenario, LANES, seed=6)
-    mask = legal(scenario, observation)
-    rows = policy.action_probabilities(observation, mask)
-    if isinstance(policy, EpsilonMixture) or policy.name == "uniform_random":
-        assert ((rows > 0) == mask).all()
-    elif policy.name not in RANDOM_RULES:
-        assert (rows.max(axis=1) == 1.0).all()
-    # What stands at the head of the line may need a replica that is busy.
-    serves_all = scenario.parameters().serves.all() or policy.name == "c_mu"
-    if policy.name in set(RULES) - MAY_WAIT and serves_all:
-        assert (rows[:, WAIT] == (mask.sum(axis=1) == 1)).all()  # WAIT only where nothing else is
-
-
-@pytest.mark.parametrize(("policy", "scenario"), CASES)
-def test_whole_numbers_and_bools_are_as_good_as_floats(policy, scenario):
-    observation = consistent_observation(scenario, LANES, seed=7)
-    mask = legal(scenario, observation)
-    typed = observation._replace(
-        queue_length=observation.queue_length.astype(np.int32),
-        can_take=observation.can_take.astype(bool),
-        in_service=observation.in_service.astype(np.int64),
-        head_class=observation.head_class.astype(float),
-        last_replica=observation.last_replica.astype(np.int8),
-    )
-    rows = policy.action_probabilities(observation, mask)
-    np.testing.assert_array_equal(policy.action_probabilities(typed, mask), rows)
-
-
-@pytest.mark.parametrize("name", sorted(set(RULES) - {"uniform_random"}))
-def test_a_mask_that_contradicts_the_observation_is_a_broken_invariant(name):
-    scenario = SCENARIOS["two replicas, two classes"]
-    observation = consistent_observation(scenario, LANES, seed=8)
-    mask = legal(scenario, observation)
-    policy = build_policy(name, scenario, RULES[name].grid(scenario)[0])
-    taken = policy.action_probabilities(observation, mask) > 0
-    taken[:, WAIT] = False
-    lane = int(np.argmax(taken.any(axis=1) & (mask.sum(axis=1) > 4)))  # others stay legal there
-    mask[lane] &= ~taken[lane]
-    with pytest.raises(RuntimeError, match=f"lane {lane}: the mask forbids the action"):
+@pytest.mark.parametrize("name", list(RULES))
+def test_a_rule_with_a_memory_refuses_lanes_that_it_was_not_told_of(name):
+    title = next(t for n, t, _ in CASES if n == name)
+    policy = build(name, title, 0)
+    if not isinstance(policy, StatefulRule):
+        pytest.skip("it remembers nothing")
+    observation, mask = played(title)[0]
+    with pytest.raises(RuntimeError, match=rf"{name}: reset\({LANES}\)"):
+        policy.action_probabilities(observation, mask)
+    policy.reset(LANES + 1)
+    with pytest.raises(RuntimeError, match=rf"{name}: reset\({LANES}\)"):
         policy.action_probabilities(observation, mask)
 
 
-@pytest.mark.parametrize("name", list(RULES))
-def test_lanes_that_stand_still_get_wait_and_the_others_are_as_before(name):
-    scenario = SCENARIOS["two replicas, two classes"]
-    observation = consistent_observation(scenario, LANES, seed=8)
-    mask = legal(scenario, observation)
-    policy = build_policy(name, scenario, RULES[name].grid(scenario)[0])
-    rows = policy.action_probabilities(observation, mask)
-    mask[::2, WAIT + 1 :] = False
-    after = policy.action_probabilities(observation, mask)
-    assert (after[::2, WAIT] == 1.0).all()
-    assert (after[::2].sum(axis=1) == 1.0).all()
-    np.testing.assert_array_equal(after[1::2], rows[1::2])
-
-
-def _meaning(scenario: Scenario, rows: np.ndarray) -> np.ndarray:
-    """Probabilities by replica, class and size, `[B, K, C, sizes]`."""
-    shape = (len(scenario.replicas), len(scenario.request_classes), len(scenario.batch_sizes))
-    return rows[:, 1:].reshape(len(rows), *shape)
-
-
-def _relabeled(observation: Observation, classes: np.ndarray, replicas: np.ndarray) -> Observation:
-    """The same lanes with class `classes[i]` called i and replica `replicas[j]` called j."""
-    by_class = ("queue_length", "oldest_wait_s", "arrival_rate_rps")
-    by_replica = ("can_take", "remaining_service_s", "in_service", "utilization", "in_flight")
-    new_class = np.append(np.argsort(classes), -1)  # a class of -1 stays -1
-    new_replica = np.append(np.argsort(replicas), -1)
-    return observation._replace(
-        head_class=new_class[observation.head_class],
-        last_replica=new_replica[observation.last_replica],
-        **{field: getattr(observation, field)[:, classes] for field in by_class},
-        **{field: getattr(observation, field)[:, replicas] for field in by_replica},
-    )
-
-
-NUMBERED_REPLICAS = {"static_cap", "batch_timeout", "round_robin", "shortest_queue_first"}
-
-
-@pytest.mark.parametrize("name", list(RULES))
-def test_new_numbers_for_classes_and_replicas_change_the_numbers_only(name):
-    scenario = SCENARIOS["three replicas, three classes"]
-    classes = np.array([2, 0, 1])
-    # These rules go by the replica's number, so only the classes are renumbered.
-    replicas = np.array([0, 1, 2] if name in NUMBERED_REPLICAS else [1, 2, 0])
-    relabeled = Scenario(
-        tuple(scenario.request_classes[c] for c in classes),
-        tuple(
-            Replica(
-                tuple(scenario.replicas[k].alpha_s[c] for c in classes),
-                tuple(scenario.replicas[k].beta_s[c] for c in classes),
-                (0.0,) * 3,
-                scenario.replicas[k].max_batch_size,
-            )
-            for k in replicas
-        ),
-        scenario.batch_sizes,
-    )
-    point = RULES[name].grid(scenario)[-1]
-    observation = consistent_observation(scenario, LANES, seed=9)
-    renamed = _relabeled(observation, classes, replicas)
-    rows = build_policy(name, scenario, point).action_probabilities(
-        observation, legal(scenario, observation)
-    )
-    moved = build_policy(name, relabeled, point).action_probabilities(
-        renamed, legal(relabeled, renamed)
-    )
-    expected = _meaning(scenario, rows)[:, replicas][:, :, classes]
-    # Equal shares differ by rounding: the first of a row takes the remainder.
-    np.testing.assert_allclose(_meaning(relabeled, moved), expected, rtol=0, atol=1e-14)
-
-
-@pytest.mark.parametrize("decision_epochs", list(DecisionEpochs))
-@pytest.mark.parametrize("class_choice", list(ClassChoice))
-@pytest.mark.parametrize("change", [replace, specialized])
-def test_every_rule_steps_a_real_environment_past_the_end_of_its_episodes(
-    change, class_choice, decision_epochs
-):
-    scenario = change(cluster(3, 2, (1, 2, 4, 8), class_choice, decision_epochs))
+@pytest.mark.parametrize("kind", list(DecisionKind))
+def test_every_point_of_a_space_is_another(kind):
     for name, spec in RULES.items():
-        if not spec.grid(scenario):
-            continue
-        policy = build_policy(name, scenario, spec.grid(scenario)[-1])
-        environment = Environment(
-            scenario,
-            PoissonWorkload((60.0, 30.0)),
-            lanes=4,
-            horizon_s=0.5,
-            reward=paper_reward(scenario),
-            generator=np.random.default_rng(10),
-        )
-        policy.reset(4)
-        generator = np.random.default_rng(11)
-        observation, mask = environment.reset()
-        ended = np.zeros(4, bool)
-        for _ in range(400):
-            action, _ = sample_actions(policy.action_probabilities(observation, mask), generator)
-            step = environment.step(action)
-            observation, mask = step.observation, step.action_mask
-            ended |= step.truncated
-        assert ended.all(), name
+        for scenario in SCENARIOS.values():
+            if scenario.decision != kind or spec.misfit(scenario) is not None:
+                continue
+            space = spec.space(scenario)
+            if space.size is not None and space.size <= 64:
+                grid = space.grid()
+                assert len(grid) == space.size, name
+                assert [p for i, p in enumerate(grid) if p in grid[:i]] == [], name
+            assert points(space)[0] == points(spec.space(scenario))[0]  # the same each time

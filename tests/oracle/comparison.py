@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from simulator import reference
-from simulator.action import ActionTable
+from simulator.action import SHED, WAIT, ActionTable
 from simulator.environment import Environment
 from simulator.observation import Observation
 from simulator.reward import Reward, reward_term_names
@@ -100,9 +100,11 @@ def meaning(scenario: Scenario, table: ActionTable, action: int) -> reference.Ac
             max_num_seqs=_unless_kept(table.max_num_seqs[action]),
             replicas_on=_unless_kept(table.replicas_on[action]),
         )
-    if table.replica[action] < 0:
+    if action == WAIT:
         return reference.Wait()
     request_class = int(table.request_class[action])
+    if table.batch_size[action] == SHED:
+        return reference.Shed(None if request_class < 0 else request_class)
     return reference.Dispatch(
         int(table.replica[action]),
         None if request_class < 0 else request_class,

@@ -30,8 +30,8 @@ from simulator.workload import Arrivals
 
 # What a scenario may have beside the plain line; each is drawn, and may come out as nothing.
 FEATURES = (
-    *("backlog", "delay", "faults", "memory", "mixed", "noise", "padding", "residuals"),
-    *("scaling", "serves", "tables", "view"),
+    *("backlog", "delay", "energy", "faults", "memory", "mixed", "noise", "padding"),
+    *("residuals", "scaling", "serves", "shed", "tables", "view"),
 )
 LARGEST_SIZE = 2.5
 MOST_TOKENS = 6  # of a prompt, and of an answer
@@ -89,7 +89,14 @@ def scenarios(
         scaling=draw(scalings(not set_points.replicas_on)) if "scaling" in features else Scaling(),
         faults=draw(faults_of(replicas)) if "faults" in features else Faults(),
         dispatch_delay=draw(delays()) if "delay" in features else DispatchDelay(),
-        view=View(draw(refresh_s), draw(st.booleans())) if "view" in features else View(),
+        view=View(
+            draw(refresh_s),
+            draw(st.booleans()),
+            draw(st.integers(0, 3)) if central else 0,
+        )
+        if "view" in features
+        else View(),
+        may_shed=kind == "dispatch" and "shed" in features and draw(st.booleans()),
     )
 
 
@@ -132,6 +139,9 @@ def whole_batch_replicas(
     if "memory" in features:
         special["memory_gib"] = draw(st.sampled_from([LARGEST_SIZE, 4.0, 6.0]))
         special["request_memory_gib"] = per_class(st.sampled_from([0.0, 0.5, 1.0]))
+    if "energy" in features:
+        for field in ("energy_alpha_j", "energy_beta_j"):
+            special[field] = per_class(st.sampled_from([0.0, 0.5, 3.0]))
     cv = st.sampled_from([0.0, 0.05, 0.6] if "noise" in features else [0.0])
     return Replica(
         alpha_s=per_class(eighths(0, 4)),

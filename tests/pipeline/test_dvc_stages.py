@@ -27,7 +27,7 @@ def expanded():
 
 def test_the_stages_expand_to_one_for_each_policy_and_agent_of_the_run(expanded) -> None:
     assert set(expanded) == {
-        *("compose", "ingest", "calibrate", "tune", "validate", "export", "report"),
+        *("compose", "ingest", "calibrate", "tune", "arena", "validate", "export", "report"),
         *(f"replay@{name}" for name in RUN.behavior),
         *(f"train_offline@{name}" for name in RUN.offline),
         *(f"train_online@{name}" for name in RUN.online),
@@ -56,7 +56,10 @@ def test_every_key_that_a_stage_lists_is_in_params_yaml(expanded) -> None:
             assert OmegaConf.select(params, key, default=missing) is not missing, f"{name}: {key}"
 
 
-@pytest.mark.parametrize("name", ["calibrate", "tune", "replay", "train_offline", "train_online"])
+DRAWS = ("calibrate", "tune", "arena", "replay", "train_offline", "train_online")
+
+
+@pytest.mark.parametrize("name", DRAWS)
 def test_a_stage_that_draws_random_numbers_depends_on_the_seed(name) -> None:
     assert "seed" in STAGES[name]["params"]
 

@@ -10,7 +10,7 @@ from simulator.multiserver_theory import (
     mmcn_blocking_probability,
     mmcn_waiting_s,
 )
-from simulator.policies.batching import StaticCap
+from simulator.policies.batch.static_cap import StaticCap
 from simulator.scenario import Scenario
 from tests.statistical.steady_state import (
     ONLY,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from simulator.conditions import Autoscaler, Scaling
-from simulator.policies.priority import CMu
+from simulator.policies.dispatch.c_mu import CMu
 from simulator.queueing_theory import mg1_cold_start_waiting_s, mg1_priority_waiting_s
 from simulator.replica import Replica
 from simulator.scenario import RequestClass, Scenario

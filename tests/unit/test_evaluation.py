@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.validation.evaluation import DRAIN_S, Trial, evaluate
+from pipeline.validation.evaluation import DRAIN_S, Trial, evaluate, play, rewards_side_by_side
 from simulator.policies.registry import build_policy
 from simulator.replica import Replica
 from simulator.reward import Reward, weighted_reward
@@ -107,3 +107,36 @@ def test_a_reward_that_is_no_number_is_refused() -> None:
     broken = trial([recorded(0.5)])._replace(reward=Reward(np.full(8, np.nan)))
     with pytest.raises(RuntimeError, match="static_cap: the reward of an episode is not finite"):
         evaluate(cap(), broken)
+
+
+@pytest.mark.parametrize("rule", ["static_cap", "uniform_random"])
+def test_policies_side_by_side_earn_what_each_earns_alone(rule: str) -> None:
+    # Noise, faults of luck and random actions are the same; so the rewards are, to the last bit.
+    noisy = scenario(noise_cv=0.5)
+    episodes = trial([PoissonWorkload((60.0,)), PoissonWorkload((20.0,))] * 2, noisy, seed=3)
+    settings = [{"batch_size": size} for size in (1, 4, 2)] if rule == "static_cap" else [{}] * 3
+    policies = [build_policy(rule, noisy, parameters) for parameters in settings]
+    together = rewards_side_by_side(policies, episodes)
+    alone = [play(policy, episodes).reward_per_s for policy in policies]
+    assert together.tolist() == np.array(alone).tolist()
+    assert (len({tuple(row) for row in together.tolist()}) == 1) == (rule == "uniform_random")
+
+
+def test_an_outcome_holds_what_an_evaluation_sums_up_and_the_bill() -> None:
+    episodes = trial([recorded(0.5), recorded(0.1, 0.1)])
+    outcome = play(cap(), episodes)
+    assert outcome.reward_per_s.tolist() == evaluate(cap(), episodes).reward_per_s.tolist()
+    assert outcome.records.lane.tolist() == [0, 1, 1]
+    replica_seconds = outcome.rollout.reward_terms[:, -3]
+    assert replica_seconds == pytest.approx([0.52, 0.13])  # until the trace is drained
+
+
+def test_the_time_for_slow_answers_is_that_of_the_trial() -> None:
+    # At 1.999 s a request that takes 20 ms: 10 ms after 2 s it is not answered.
+    late = trial([recorded(1.999)])
+    answered = [
+        evaluate(cap(), late._replace(drain_s=drain_s)).by_class[0].served
+        for drain_s in (0.01, 0.03)
+    ]
+    assert answered == [0, 1]
+    assert late.drain_s == DRAIN_S

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from simulator.observation import Observation, ReplicaState
+from simulator.observation import Observation, ReplicaState, empty_observation
 from simulator.policies import EpsilonMixture, Policy, build_policy
 from simulator.policies.mixture import UniformRandom
 from simulator.replica import Replica
@@ -33,25 +33,12 @@ class Stated:
 
 def observation() -> Observation:
     """Two lanes: one request waits at an idle replica; nothing waits."""
-    zeros, idle = np.zeros((2, 1)), np.ones((2, 1))
-    return Observation(
+    return empty_observation(SCENARIO, 2)._replace(
         queue_length=np.array([[1.0], [0.0]]),
-        oldest_wait_s=zeros,
         head_class=np.array([0, -1]),
         head_size=np.array([1.0, 0.0]),
-        since_dispatch_s=np.zeros(2),
-        last_replica=np.array([-1, -1]),
-        can_take=idle,
-        remaining_service_s=zeros,
-        in_service=zeros,
-        arrival_rate_rps=zeros,
-        response_p95_s=np.zeros(2),
-        utilization=zeros,
+        can_take=np.ones((2, 1)),
         replica_state=np.full((2, 1), ReplicaState.IDLE),
-        in_flight=zeros,
-        kv_fill=zeros,
-        replica_queue_length=np.zeros((2, 1, 1)),
-        set_points=np.zeros((2, 4)),
     )
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from simulator.action import action_table, legal_actions
-from simulator.observation import Observation, ReplicaState
+from simulator.observation import ReplicaState, empty_observation
 from simulator.policies import Policy, build_policy
 from simulator.replica import Replica
 from simulator.scenario import ClassChoice, RequestClass, Scenario
@@ -51,26 +51,20 @@ def decide(
     head = int(np.where(waiting > 0, oldest_wait_s, -1.0)[0].argmax()) if waiting.any() else -1
     takes = np.array([can_take], float)
     shown = np.where(takes > 0, ReplicaState.IDLE, ReplicaState.BUSY)
-    observation = Observation(
+    observation = empty_observation(scenario, 1)._replace(
         queue_length=waiting,
         oldest_wait_s=oldest_wait_s,
         head_class=np.array([head]),
         head_size=np.ones(1),
-        since_dispatch_s=np.zeros(1),
         last_replica=np.array([last_replica]),
         can_take=takes,
         remaining_service_s=(1 - takes) * 0.01,
         in_service=np.array([in_service], float),
-        arrival_rate_rps=np.zeros((1, 2)),
-        response_p95_s=np.zeros(1),
         utilization=1 - takes,
         replica_state=np.where(
             [replica in off for replica in range(len(can_take))], ReplicaState.OFF, shown
         ),
         in_flight=np.array([in_service], float),
-        kv_fill=np.zeros((1, 2)),
-        replica_queue_length=np.zeros((1, 2, 2)),
-        set_points=np.zeros((1, 4)),
     )
     table = action_table(scenario)
     mask = legal_actions(table, waiting, takes, scenario.parameters().max_batch_size)

@@ -37,6 +37,7 @@ VALUES: dict[str, Any] = {
     "reward": {"class_weight": {"fast": 1.0, "slow": 2.0}, "completed": 1.0, "shed": -1.0},
     "policies": {"cap": {"rule": "static_cap", "parameters": {"batch_size": 8}}},
     "tune": {},
+    "arena": {},
     "replay": {},
     "agents": {"learned": AGENT, "cloned": {"algorithm": "discrete_bc"}},
     "validate": {},

@@ -6,7 +6,7 @@ import pytest
 from pipeline.transitions import Run, record_transitions, scenario_digest
 from simulator.environment import Environment
 from simulator.observation import full_encoder
-from simulator.policies.batching import StaticCap
+from simulator.policies.batch.static_cap import StaticCap
 from simulator.policies.mixture import UniformRandom
 from simulator.replica import Replica
 from simulator.reward import weighted_reward

@@ -229,7 +229,7 @@ def write_run(root: Path, settings: Settings) -> None:
     }
     write_json(root / "reports" / "fidelity.json", fidelity)
     tuned = {
-        name: TunedRule(name, parameters, reward + 0.8, 64)._asdict()
+        name: TunedRule(name, parameters, reward + 0.4, reward + 0.8, 32, 4)._asdict()
         for name, (parameters, reward) in RULES.items()
     }
     write_json(data / "heuristics.json", {"episodes": 32, "rules": tuned})

@@ -1,39 +1,21 @@
-"""Rules about when to send and how many. The replica is the lowest-numbered that can take it."""
-
-import math
+"""A full batch or a batch timeout. To the lowest-numbered replica that can take it."""
 
 import numpy as np
 
 from simulator.action import WAIT
 from simulator.observation import Observation
+from simulator.policies.axes import clipped, size_and_default, timeout_choice
 from simulator.policies.choose import (
     BatchActions,
-    Rule,
     checked_batch_size,
+    checked_seconds,
     head_of_line,
     one_hot,
     to_least,
 )
+from simulator.policies.rule import Rule
+from simulator.policies.space import Space
 from simulator.scenario import ClassChoice, Scenario
-
-
-class StaticCap(Rule):
-    """Sends min(n, batch_size) of the class at the head of the line, as soon as it can.
-
-    The paper's static baseline, read as a limit, not as a size to fill up to (D5).
-    """
-
-    name = "static_cap"
-
-    def __init__(self, scenario: Scenario, batch_size: int) -> None:
-        size = checked_batch_size("batch_size", batch_size, scenario)
-        self._batches = BatchActions(scenario, [size] * len(scenario.request_classes))
-        self._number = np.arange(len(scenario.replicas))
-
-    def action_probabilities(self, observation: Observation, action_mask: np.ndarray) -> np.ndarray:
-        """One-hot rows `[B, A]`."""
-        action, _ = self._batches.send(observation, head_of_line(observation))
-        return one_hot(to_least(action, self._number, observation.can_take), action_mask)
 
 
 class BatchTimeout(Rule):
@@ -48,16 +30,21 @@ class BatchTimeout(Rule):
     name = "batch_timeout"
 
     def __init__(self, scenario: Scenario, max_batch_size: int, batch_timeout_s: float) -> None:
-        is_number = isinstance(batch_timeout_s, int | float)
-        if not (is_number and 0 <= batch_timeout_s < math.inf):
-            raise ValueError(
-                f"batch_timeout_s = {batch_timeout_s!r}: must be a finite number, at least 0"
-            )
         self._size = checked_batch_size("max_batch_size", max_batch_size, scenario)
-        self._timeout_s = float(batch_timeout_s)
+        self._timeout_s = checked_seconds("batch_timeout_s", batch_timeout_s)
         self._any_class = scenario.class_choice == ClassChoice.ANY
         self._batches = BatchActions(scenario, [self._size] * len(scenario.request_classes))
         self._number = np.arange(len(scenario.replicas))
+
+    @classmethod
+    def space(cls, scenario: Scenario) -> Space:
+        """Batch sizes, and timeouts as shares of the tightest SLO; the paper's 32 and 10 ms."""
+        sizes, size = size_and_default(scenario, 32)
+        timeouts_s = timeout_choice(scenario)
+        return Space(
+            {"max_batch_size": sizes, "batch_timeout_s": timeouts_s},
+            {"max_batch_size": size, "batch_timeout_s": clipped(timeouts_s, 0.01)},
+        )
 
     def action_probabilities(self, observation: Observation, action_mask: np.ndarray) -> np.ndarray:
         """One-hot rows `[B, A]`."""

@@ -1,0 +1,255 @@
+"""The league of a scenario: costs with paired intervals, and what they leave for a learner."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.arena.contest import Contest
+from pipeline.arena.entrants import Entrant, Kind
+from pipeline.arena.figures import Figures
+from pipeline.randomness import stream
+from pipeline.reporting.text import plural, signed_percent
+from pipeline.validation.intervals import Interval, expanded_tail, mean_interval
+from pipeline.validation.tuning import TunedRule
+from simulator.policies.space import RuleParameters
+
+CONFIDENCE, RESAMPLES = 0.95, 2000
+_DUST = 1e-9  # share of a cost that is rounding
+NEAR = 0.03  # share of the cost that is not worth a learner
+OPTIMAL = ("smdp_rvi",)  # as yardsticks these are the optimum of what they are told
+SIMPLE = ("c_mu", "fifo")  # without any thought of the future
+CONTENDERS = (Kind.TUNED, Kind.GIVEN)  # who may be called the best heuristic
+BASELINES = (Kind.PAPER, Kind.LOGGED)  # whom it is held against
+
+
+class Result(NamedTuple):
+    """What came of an entrant."""
+
+    entrant: Entrant  # with the parameters that it played with
+    tuned: TunedRule | None
+    cost_per_s: np.ndarray  # [E] negative reward per second of arrivals, by test episode
+    figures: Figures
+
+
+class Standing(NamedTuple):
+    """One entrant in the league."""
+
+    name: str
+    kind: Kind
+    rule: str
+    parameters: RuleParameters
+    cost_per_s: Interval
+    difference: Interval  # to the first, on the same episodes
+    tie: bool  # not surely worse than the first
+    validation_cost_per_s: float | None  # of a tuned one
+    evaluations: int  # parameter settings tried, 0 unless tuned
+    figures: Figures
+
+
+class Share(NamedTuple):
+    """What one entrant costs less than another, as a share of the other's cost."""
+
+    of: str
+    share: Interval
+
+
+class League(NamedTuple):
+    """A scenario's league and what it says."""
+
+    scenario: str
+    why: str
+    decision: str
+    class_names: tuple[str, ...]
+    episodes: int
+    windows: int  # of the test split, that its episodes show
+    tuning_episodes: int
+    horizon_s: float
+    budget: int
+    seed: int
+    standings: list[Standing]  # the least cost first
+    alike: list[list[str]]  # names of those that cost the same in every test episode
+    best: str  # the best heuristic, baselines and yardsticks apart
+    margins: list[Share]  # what it saves of the cost of each baseline
+    headroom: Share | None  # what the optimum saves of the cost of the best heuristic
+    sentences: list[str]
+
+
+def build_league(contest: Contest, results: Sequence[Result], budget: int, seed: int) -> League:
+    """The league of the results `[E]` of at least one tuned or given policy.
+
+    An interval is of the mean over the windows of the test episodes, which count as independent;
+    all differences are paired. The first and the best are found on the test episodes themselves,
+    which favors them.
+    """
+    ranked = sorted(results, key=lambda result: float(result.cost_per_s.mean()))
+    test = contest.trials["test"]
+    resampling = _Resampling(test.window, seed)
+    standings = [_standing(result, ranked[0], resampling) for result in ranked]
+    best = next(result for result in ranked if result.entrant.kind in CONTENDERS)
+    margins = [
+        Share(result.entrant.name, resampling.saved(best, result))
+        for result in ranked
+        if result.entrant.kind in BASELINES
+    ]
+    optimum = next((result for result in ranked if _is_optimum(result.entrant)), None)
+    headroom = None
+    if optimum is not None:
+        headroom = Share(optimum.entrant.name, resampling.saved(optimum, best))
+    return League(
+        scenario=contest.name,
+        why=contest.why,
+        decision=str(test.scenario.decision),
+        class_names=test.scenario.class_names,
+        episodes=len(test.window),
+        windows=len(np.unique(test.window)),
+        tuning_episodes=len(contest.trials["train"].window),
+        horizon_s=test.horizon_s,
+        budget=budget,
+        seed=seed,
+        standings=standings,
+        alike=_alike(ranked),
+        best=best.entrant.name,
+        margins=margins,
+        headroom=headroom,
+        sentences=[
+            _margin_sentence(best.entrant.name, margins),
+            _headroom_sentence(best, ranked, headroom),
+        ],
+    )
+
+
+class _Resampling:
+    """Intervals over the windows of test episodes; the same resamples whatever the values."""
+
+    def __init__(self, window: np.ndarray, seed: int) -> None:
+        self._window, self._seed = window, seed
+
+    def _generator(self) -> np.random.Generator:
+        return stream(self._seed, "arena", "resampling")
+
+    def mean(self, values: np.ndarray, dust: float = 0.0) -> Interval:
+        """The mean of `values [E]`; BCa divides by zero where they differ by rounding alone.
+
+        Values that spread over at most `dust` are one value, and 0 where that is as small.
+        """
+        if np.ptp(values) <= dust:
+            mean = float(values.mean())
+            mean = mean if abs(mean) > dust else 0.0
+            return Interval(mean, mean, mean)
+        return mean_interval(values, self._window, CONFIDENCE, RESAMPLES, self._generator())
+
+    def saved(self, cheap: Result, dear: Result) -> Interval:
+        """`(mean dear - mean cheap) / |mean dear|`, paired; NaN where the dear one costs nothing.
+
+        Both means are of the same resampled windows: bursts that make one dear make both.
+        """
+        own, others = self._by_window(cheap.cost_per_s), self._by_window(dear.cost_per_s)
+        windows = np.arange(len(own))
+        drawn = self._generator().choice(windows, (RESAMPLES, len(windows)))
+        tail = expanded_tail((1.0 - CONFIDENCE) / 2.0, len(windows))
+        bounds = np.quantile(_saved(own, others, drawn), [tail, 1.0 - tail])
+        return Interval(float(_saved(own, others, windows)), *bounds.tolist())
+
+    def _by_window(self, values: np.ndarray) -> np.ndarray:
+        """The mean of each window's episodes."""
+        return np.array([values[self._window == w].mean() for w in np.unique(self._window)])
+
+
+def _saved(cheap: np.ndarray, dear: np.ndarray, windows: np.ndarray) -> np.ndarray:
+    """The share of the dear one's cost that the cheap one saves, over the last axis of windows."""
+    cost = dear[windows].mean(axis=-1)
+    gap = cost - cheap[windows].mean(axis=-1)
+    nothing = np.full(np.shape(cost), np.nan)
+    return np.divide(gap, np.abs(cost), out=nothing, where=np.abs(cost) > 0)
+
+
+def _standing(result: Result, first: Result, resampling: _Resampling) -> Standing:
+    entrant, tuned = result.entrant, result.tuned
+    dust = _DUST * float(np.abs(first.cost_per_s).max())
+    difference = resampling.mean(result.cost_per_s - first.cost_per_s, dust)
+    return Standing(
+        entrant.name,
+        entrant.kind,
+        entrant.rule,
+        dict(entrant.parameters or {}),
+        resampling.mean(result.cost_per_s),
+        difference,
+        difference.low <= 0.0,
+        None if tuned is None else -tuned.reward_per_s,
+        0 if tuned is None else tuned.evaluations,
+        result.figures,
+    )
+
+
+def _alike(ranked: Sequence[Result]) -> list[list[str]]:
+    """Names of two or more that cost the same in every episode, but for rounding.
+
+    Many rules are one policy where replicas are equal or there is one class.
+    """
+    groups: list[list[Result]] = []
+    for result in ranked:
+        cost = result.cost_per_s
+        dust = _DUST * float(np.abs(cost).max())
+        for group in groups:
+            if np.abs(group[0].cost_per_s - cost).max() <= dust:
+                group.append(result)
+                break
+        else:
+            groups.append([result])
+    return [[result.entrant.name for result in group] for group in groups if len(group) > 1]
+
+
+def _is_optimum(entrant: Entrant) -> bool:
+    return entrant.kind == Kind.YARDSTICK and entrant.rule in OPTIMAL
+
+
+def share_in_words(share: Interval) -> str:
+    """`+4.2% (+3.1% to +5.0%)`."""
+    mean, low, high = (signed_percent(value) for value in share)
+    return f"{mean} ({low} to {high})"
+
+
+def _margin_sentence(best: str, margins: Sequence[Share]) -> str:
+    if not margins:
+        return f"Best heuristic: {best}. There are no baselines to hold it against."
+    names: dict[str, list[str]] = {}  # often several baselines do the same
+    for margin in margins:
+        names.setdefault(share_in_words(margin.share), []).append(margin.of)
+    saved = "; ".join(f"{share} of {_listed(of)}" for share, of in names.items())
+    return f"Best heuristic: {best}. It saves of the cost of the baselines: {saved}."
+
+
+def _listed(names: Sequence[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _headroom_sentence(
+    best: Result,
+    ranked: Sequence[Result],
+    headroom: Share | None,
+) -> str:
+    """What is left for a learner: exactly where the optimum takes part, else by simple rules."""
+    name, everyone = best.entrant.name, np.arange(len(best.cost_per_s))
+    of_best = best.cost_per_s
+    if headroom is not None:
+        share, of = headroom.share, headroom.of
+        if share.high < 0:
+            return f"{of} costs more than {name}: it is not the optimum of this scenario."
+        told = f"{of} is the optimum: a learner can save {share_in_words(share)} of {name}'s cost"
+        return f"{told}, less than {NEAR:.0%}." if share.high < NEAR else f"{told}."
+    for result in ranked:
+        entrant = result.entrant
+        near = entrant.rule in SIMPLE or entrant.kind == Kind.YARDSTICK
+        if near and result is not best and abs(_saved(of_best, result.cost_per_s, everyone)) < NEAR:
+            return (
+                f"{entrant.name} is within {NEAR:.0%} of {name}: a learner has less than "
+                f"{NEAR:.0%} left, as far as these policies can tell."
+            )
+    if best.entrant.rule in SIMPLE:
+        rivals = sum(result.entrant.kind in CONTENDERS for result in ranked) - 1
+        return (
+            f"{name} is the best itself; of {plural(rivals, 'other heuristic')} none gains on it."
+        )
+    return f"No optimum is known here and no simple rule is near {name}: a learner may have room."

@@ -1,0 +1,1 @@
+"""`dispatch` rules about when to send and how many."""

@@ -1,0 +1,1 @@
+"""`dispatch` rules about which request class goes first, and to which replica."""

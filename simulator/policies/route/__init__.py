@@ -1,0 +1,1 @@
+"""`route` rules: the replica that an arrival joins."""

@@ -1,0 +1,1 @@
+"""`tune` rules: set-points and the number of replicas."""
