@@ -87,6 +87,7 @@ class Environment:
         self._workloads, self._horizon_s, self._drain_s = workloads, horizon_s, drain_s
         self._recording = recording
         self._streams = spawn_streams(generator, lanes)
+        self._lent = np.zeros(lanes, np.bool_)  # streams that another environment holds as well
         self.state = empty_state(scenario, lanes, 1, recording)
         start_lanes(self.parameters, self.state, np.ones(lanes, np.bool_))
         self.state.ending[:] = Ending.TRUNCATED  # nothing runs before the first reset
@@ -159,7 +160,10 @@ class Environment:
         other = copy.copy(self)
         other.lanes = len(lanes)
         other._workloads = [self._workloads[lane] for lane in lanes]
-        other._streams = [copy.deepcopy(self._streams[lane]) for lane in lanes]
+        # Copied only where one draws again: most branches end with the episode.
+        other._streams = [self._streams[lane] for lane in lanes]
+        other._lent = np.ones(len(lanes), np.bool_)
+        self._lent[lanes] = True
         other.state = ClusterState(*(field[lanes] for field in self.state))
         other._observation = Observation(*(field[lanes] for field in self._observation))
         other._action_mask = self._action_mask[lanes]
@@ -213,6 +217,9 @@ class Environment:
         )
 
     def _draw(self, lane: int) -> Future:
+        if self._lent[lane]:
+            self._streams[lane] = copy.deepcopy(self._streams[lane])
+            self._lent[lane] = False
         workload, streams = self._workloads[lane], self._streams[lane]
         return draw_future(self.scenario, workload, self._horizon_s, self._drain_s, streams)
 

@@ -18,7 +18,7 @@ CONFIDENCE, RESAMPLES = 0.95, 2000
 _DUST = 1e-9  # share of a cost that is rounding
 NEAR = 0.03  # share of the cost that is not worth a learner
 OPTIMAL = ("smdp_rvi",)  # as yardsticks these are the optimum of what they are told
-SIMPLE = ("c_mu", "fifo")  # without any thought of the future
+SIMPLE = ("c_mu", "fifo", "shortest_queue")  # without any thought of the future
 CONTENDERS = (Kind.TUNED, Kind.GIVEN)  # who may be called the best heuristic
 BASELINES = (Kind.PAPER, Kind.LOGGED)  # whom it is held against
 

@@ -10,7 +10,7 @@ from simulator.metrics import ClassMetrics, class_metrics
 from simulator.observation import Observation
 from simulator.policies.base import Policy
 from simulator.reward import Reward
-from simulator.rollout import Rollout, run_episodes
+from simulator.rollout import Rollout, run_begun_episodes, run_episodes
 from simulator.scenario import Scenario
 from simulator.state import RECORD_NOTHING, Recording
 from simulator.workload import Workload
@@ -67,7 +67,7 @@ def play(policy: Policy, trial: Trial) -> Outcome:
     RuntimeError where a reward is not finite: comparisons would rank it anywhere.
     """
     action_stream, environment = _started(trial, Recording(requests=True))
-    rollout = _run(environment, policy, action_stream)
+    rollout = _checked(run_episodes(environment, policy, action_stream), policy)
     return Outcome(rollout.return_ / trial.horizon_s, rollout, environment.request_records())
 
 
@@ -78,10 +78,12 @@ def rewards_side_by_side(policies: Sequence[Policy], trial: Trial) -> np.ndarray
     recorded.
     """
     action_stream, environment = _started(trial, RECORD_NOTHING)
+    environment.reset()  # once, before the lanes are copied
     lanes = np.tile(np.arange(len(trial.workloads)), len(policies))
     environment = environment.branch(lanes)
     together = _SideBySide(policies, environment)
-    return_ = _run(environment, together, action_stream, shares=len(policies)).return_
+    rollout = run_begun_episodes(environment, together, action_stream, shares=len(policies))
+    return_ = _checked(rollout, together).return_
     return return_.reshape(len(policies), -1) / trial.horizon_s
 
 
@@ -135,10 +137,7 @@ def _started(trial: Trial, recording: Recording) -> tuple[np.random.Generator, E
     return action_stream, environment
 
 
-def _run(
-    environment: Environment, policy: Policy, generator: np.random.Generator, shares: int = 1
-) -> Rollout:
-    rollout = run_episodes(environment, policy, generator, shares)
+def _checked(rollout: Rollout, policy: Policy) -> Rollout:
     if not np.isfinite(rollout.return_).all():
         raise RuntimeError(f"{policy.name}: the reward of an episode is not finite")
     return rollout

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from simulator.policies.space import Choice, Real
+from simulator.policies.space import Choice, Real, Space
 from simulator.scenario import Scenario
 
 TIMEOUT_SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # of the tightest SLO
@@ -42,21 +42,22 @@ def timeout_choice(scenario: Scenario) -> Choice:
     return slo_shares(scenario, TIMEOUT_SHARES)
 
 
-def expiry_choice(scenario: Scenario) -> Choice:
-    """When a request has waited too long: 0 for never, else the same share of each class's SLO.
+def limit_choice(scenario: Scenario, shares: Sequence[float]) -> Choice:
+    """Longest times in s, ascending: these shares of the tightest SLO for all classes.
 
-    A number of seconds where there is one class, else one by class name: such limits are set for
-    each model by itself.
+    Where there are several, then the same shares of each class's own SLO, by class name: such
+    limits are set for each model by itself.
     """
-    if len(scenario.request_classes) == 1:
-        return slo_shares(scenario, (0.0, *EXPIRY_SHARES))
-    return Choice((0.0, *shares_by_class(scenario, EXPIRY_SHARES)))
+    classes, limits_s = scenario.request_classes, slo_shares(scenario, shares).values
+    if len(classes) == 1:
+        return Choice(limits_s)
+    own_s = ({c.name: _share_s(share, c.slo_s) for c in classes} for share in shares)
+    return Choice((*limits_s, *own_s))
 
 
-def shares_by_class(scenario: Scenario, shares: Sequence[float]) -> tuple[dict[str, float], ...]:
-    """For each of the shares, times in s that are that share of each class's own SLO, by name."""
-    classes = scenario.request_classes
-    return tuple({c.name: _share_s(share, c.slo_s) for c in classes} for share in shares)
+def expiry_choice(scenario: Scenario) -> Choice:
+    """When a request has waited too long: 0 for never, then `limit_choice`."""
+    return Choice((0.0, *limit_choice(scenario, EXPIRY_SHARES).values))
 
 
 def _share_s(share: float, slo_s: float) -> float:
@@ -80,3 +81,11 @@ def size_and_default(scenario: Scenario, size: int) -> tuple[Choice, int]:
     """The batch sizes of the menu, and `size` clipped into them."""
     sizes = batch_size_choice(scenario)
     return sizes, int(clipped(sizes, size))
+
+
+def sizes_space(field: str, scenario: Scenario, sizes: Choice, size: int) -> Space:
+    """A batch size `field`, or one of each class where there are several; `size` is the default."""
+    names = [field]
+    if len(scenario.request_classes) > 1:
+        names = [f"{field}.{name}" for name in scenario.class_names]
+    return Space(dict.fromkeys(names, sizes), dict.fromkeys(names, size))

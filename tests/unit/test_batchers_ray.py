@@ -50,6 +50,19 @@ def test_ongoing_requests_cap_the_batch_at_5_unless_raised():
     assert play(policy, scenario, [(0.0, 0)] * 10) == [(0.0, 0, 0, 5), (0.0, 1, 0, 5)]
 
 
+def test_each_deployment_has_a_batch_size_of_its_own():
+    # Two at 0 s are full for class 0. Its third and class 1's two close at 2 s, of the same age:
+    # the lower number goes first, and the other when a replica is free at 10 s.
+    scenario = models(classes=2, replicas=2)
+    parameters = {**OPEN, "max_batch_size": {"class 0": 2, "class 1": 8}}
+    policy = build_policy("ray_batch", scenario, parameters)
+    deeds = play(policy, scenario, [(0.0, 1), (0.0, 1), *[(0.0, 0)] * 3])
+    assert deeds == [(0.0, 0, 0, 2), (2.0, 1, 0, 1), (10.0, 0, 1, 2)]
+    assert {"max_batch_size.class 0", "max_batch_size.class 1"} < set(
+        RULES["ray_batch"].space(scenario).axes
+    )
+
+
 def test_mixed_batches_merge_the_waits_of_all_classes():
     # 5, 4 and 1 s, of classes 0, 1 and 0: the batch that opened 5 s ago closed without the third.
     scenario = models(classes=2, mixed=MixedBatches.SUM, class_choice=ClassChoice.HEAD_OF_LINE)

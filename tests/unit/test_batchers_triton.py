@@ -118,14 +118,24 @@ def test_triton_s_models_have_timeouts_of_their_own_or_none():
     assert answer(policy, scenario, seen) == ("shed", 1)
 
 
-def test_the_tuner_looks_for_timeouts_of_each_model_s_own_slo():
+def test_triton_s_models_have_maxima_of_their_own():
+    scenario = models(classes=2)
+    limits = {"class 0": 6, "class 1": 2}
+    policy = build_policy("triton", scenario, {"max_batch_size": limits, "max_queue_delay_s": 3.0})
+    # Unset, the preferred size is the maximum of the model.
+    assert answer(policy, scenario, observe(scenario, [5, 5], [2.0, 1.0])) == (0, 1, 2)
+    assert answer(policy, scenario, observe(scenario, [5, 1], [2.0, 1.0])) == "wait"
+    assert answer(policy, scenario, observe(scenario, [7, 5], [2.0, 1.0])) == (0, 0, 6)
+
+
+def test_the_tuner_looks_for_one_limit_for_all_models_and_for_shares_of_each_one_s_slo():
     unlike = replace(
         models(classes=2, may_shed=True),
         request_classes=(RequestClass("tight", 10.0), RequestClass("loose", 100.0)),
     )
     for name in ("triton", "torchserve"):
         assert RULES[name].space(unlike).axes["timeout_s"].values == (
-            0.0,
+            *(0.0, 3.0, 4.0, 5.0, 7.0, 10.0),
             *({"tight": 10 * s, "loose": 100 * s} for s in (0.3, 0.4, 0.5, 0.7, 1.0)),
         )
         one = RULES[name].space(models(may_shed=True)).axes["timeout_s"].values

@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulator.policies import build_policy
+from simulator.policies import RULES, build_policy
 from tests.unit.batcher_timelines import answer, models, observe, play
 
 GATHERS = {"batch_size": 4, "max_batch_delay_s": 5.0}
@@ -117,6 +117,29 @@ def test_torchserve_starts_anew_after_someone_else_sent_its_jobs():
     assert at(14.0, 1.0) == "wait"  # the oldest came at 13 s: those of 10 s are gone
     assert at(15.0, 2.0) == "wait"  # would be over, had it begun at 10 s
     assert at(19.0, 6.0) == (0, 0, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "wait"),
+    [
+        ("tfs", "max_batch_size", "batch_timeout_s"),
+        ("torchserve", "batch_size", "max_batch_delay_s"),
+    ],
+)
+def test_each_model_has_a_batch_size_of_its_own(name, field, wait):
+    # Class 0 has its 2, class 1 lacks one of its 6; class 0's leftover would have to wait.
+    scenario = models(classes=2, replicas=2)
+    sizes = {"class 0": 2, "class 1": 6}
+    policy = build_policy(name, scenario, {field: sizes, wait: 20.0})
+    policy.reset(1)
+    assert answer(policy, scenario, observe(scenario, [3, 5], [1.0, 2.0])) == (
+        (0 if name == "tfs" else 1),  # replica 0 gathers for class 1, whose oldest is older
+        0,
+        2,
+    )
+    axes = RULES[name].space(scenario).axes
+    assert {f"{field}.class 0", f"{field}.class 1"} < set(axes)
+    assert field in RULES[name].space(models()).axes
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,17 @@
 """BentoML's CORK dispatcher: hold a batch while one more request costs less than it saves."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from simulator.checks import check_whole, checked_number
 from simulator.observation import Observation
-from simulator.policies.axes import shares_by_class, size_and_default, slo_range
+from simulator.policies.axes import limit_choice, size_and_default
 from simulator.policies.batch.bento_optimizer import Optimizer, outcomes
 from simulator.policies.batch.ready import ReadyQueues
 from simulator.policies.choose import checked_batch_size, checked_seconds, seconds_by_class
 from simulator.policies.rule import StatefulRule
-from simulator.policies.space import Axis, Choice, Real, Space
+from simulator.policies.space import Real, Space
 from simulator.scenario import MixedBatches, Scenario
 
 # By batches completed of a class, while it warms up: the size of the next one, how long a pair or
@@ -20,7 +19,7 @@ from simulator.scenario import MixedBatches, Scenario
 WARM_UP_SIZE = np.array([1, 1, 1, 2, 3])
 WARM_UP_SINGLES = np.array([0, 0, 0, 5, 7])
 WARM_UP_QUEUE = np.array([8, 7, 6, 5, 3])
-LATENCY_SHARES = (0.2, 0.35, 0.5, 0.7, 1.0, 2.0, 5.0)  # of the SLO of each class
+LATENCY_SHARES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 2.0, 5.0)  # of the SLO
 
 
 class BentoCork(StatefulRule):
@@ -71,17 +70,12 @@ class BentoCork(StatefulRule):
     def space(cls, scenario: Scenario) -> Space:
         """Batch sizes, latencies from a fraction to a few times each SLO, and decays."""
         sizes, size = size_and_default(scenario, 100)
-        over = slo_range(scenario, 0.2, 5.0)
-        latency_s: Axis = over
-        longest_s: Any = min(60.0, over.high)
-        if len(scenario.request_classes) > 1:
-            goals_s = shares_by_class(scenario, LATENCY_SHARES)
-            latency_s, longest_s = Choice(goals_s), goals_s[-1]
+        latency_s = limit_choice(scenario, LATENCY_SHARES)
         return Space(
             {"max_batch_size": sizes, "max_latency_s": latency_s, "decay": Real(0.2, 1.0)},
             {
                 "max_batch_size": size,
-                "max_latency_s": longest_s,
+                "max_latency_s": latency_s.values[-1],
                 "decay": 0.95,
             },
         )

@@ -1,12 +1,14 @@
 """Ray Serve's `@serve.batch`: a batch closes in its own time and does not grow afterwards."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from simulator.checks import check, check_whole
 from simulator.observation import Observation
-from simulator.policies.axes import batch_size_choice, clipped, slo_range
+from simulator.policies.axes import batch_size_choice, clipped, sizes_space, slo_range
 from simulator.policies.batch.ready import ReadyQueues
-from simulator.policies.choose import checked_batch_size, checked_seconds
+from simulator.policies.choose import checked_batch_size, checked_seconds, sizes_by_class
 from simulator.policies.rule import Rule
 from simulator.policies.space import Choice, Space
 from simulator.scenario import MixedBatches, Scenario
@@ -19,7 +21,8 @@ class RayBatch(Rule):
     `batch_wait_timeout_s` later, even while every replica is busy; closed, it waits for a replica
     and does not grow. So under overload many small batches pile up where Triton would send full
     ones. Full is `max_batch_size`, or `max_ongoing_requests` where that is less: a replica is given
-    no more requests at a time, so its batches never see more.
+    no more requests at a time, so its batches never see more. `max_batch_size` is one for all
+    classes or one by class name, as each deployment has its own.
 
     Source: ray 2.60, serve/batching.py and constants.py. Where the menu has not the size of a
     closed batch, the largest below is sent and the rest count as a new batch, opened by its first.
@@ -33,20 +36,20 @@ class RayBatch(Rule):
     def __init__(
         self,
         scenario: Scenario,
-        max_batch_size: int = 10,
+        max_batch_size: int | Mapping[str, int] = 10,
         batch_wait_timeout_s: float = 0.01,
         max_ongoing_requests: int = 5,
     ) -> None:
-        size = checked_batch_size("max_batch_size", max_batch_size, scenario)
+        sizes = sizes_by_class("max_batch_size", max_batch_size, scenario)
         self._timeout_s = checked_seconds("batch_wait_timeout_s", batch_wait_timeout_s)
         check_whole("max_ongoing_requests", max_ongoing_requests, 1)
         most = checked_batch_size("max_ongoing_requests", max_ongoing_requests, scenario)
         self._queues = ReadyQueues(scenario)
-        self._size = min(size, most)
+        self._size = np.minimum(sizes, min(most, self._queues.most))  # [C]
+        self._longest = int(self._size.max())
         seen = scenario.view.oldest_requests
         rule = f"view.oldest_requests must cover a batch, and it is {seen}"
-        check(min(self._size, self._queues.most) <= seen, "max_batch_size", self._size, rule)
-        self._size = min(self._size, self._queues.most)
+        check(self._longest <= seen, "max_batch_size", self._longest, rule)
         self._mixed = scenario.mixed != MixedBatches.NEVER
 
     @classmethod
@@ -58,14 +61,17 @@ class RayBatch(Rule):
         seen = scenario.view.oldest_requests
         sizes = tuple(size for size in batch_size_choice(scenario).values if size <= seen)
         timeout_s = slo_range(scenario, 0.001, 0.5)
+        limits = sizes_space(
+            "max_batch_size", scenario, Choice(sizes), int(clipped(Choice(sizes), 5))
+        )
         return Space(
             {
-                "max_batch_size": Choice(sizes),
+                **limits.axes,
                 "batch_wait_timeout_s": timeout_s,
                 "max_ongoing_requests": Choice(sizes[-1:]),
             },
             {
-                "max_batch_size": int(clipped(Choice(sizes), 5)),
+                **(limits.default or {}),
                 "batch_wait_timeout_s": clipped(timeout_s, 0.01),
                 "max_ongoing_requests": sizes[-1],
             },
@@ -87,17 +93,17 @@ class RayBatch(Rule):
         waiting = self._queues.waiting(observation)
         waits_s = self._waits_s(observation)
         oldest_s = waits_s[:, :, 0]
-        queued = np.arange(self._size) < waiting[:, :, None]
+        queued = np.arange(self._longest) < np.minimum(waiting, self._size)[:, :, None]
         within = oldest_s[:, :, None] - waits_s <= self._timeout_s
         members = (queued & within).sum(axis=2)
         closed = (members >= self._size) | (oldest_s >= self._timeout_s)
         return self._queues.rows(observation, action_mask, np.where(closed, members, 0))
 
     def _waits_s(self, observation: Observation) -> np.ndarray:
-        """Waits `[B, C, size]` s of the first requests; of all classes where batches mix them."""
+        """Waits `[B, C, n]` s of the first requests; of all classes where batches mix them."""
         waits_s = observation.oldest_waits_s
         if self._mixed:
             lanes, classes, _ = waits_s.shape
             merged = -np.sort(-waits_s.reshape(lanes, 1, -1), axis=2)
             waits_s = np.broadcast_to(merged, (lanes, classes, merged.shape[2]))
-        return waits_s[:, :, : self._size]
+        return waits_s[:, :, : self._longest]

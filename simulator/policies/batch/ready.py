@@ -58,7 +58,7 @@ class ReadyQueues:
         lane = np.arange(len(take))
         waiting = self.waiting(observation)[lane, request_class]
         taken = take[lane, request_class]
-        fits = self._at_most[np.clip(taken, 0, self.most)]
+        fits = self._at_most[np.minimum(taken, self.most)]
         count = np.where(taken < waiting, fits, np.minimum(waiting, self.most))
         by_replica = self.batches.action[request_class, count]
         action = to_least(by_replica, self._number, observation.can_take)

@@ -1,12 +1,14 @@
 """TensorFlow Serving's batch scheduler: a full batch or a timeout, queues in turn, few threads."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from simulator.checks import check_whole
 from simulator.observation import Observation
-from simulator.policies.axes import size_and_default, timeout_choice
+from simulator.policies.axes import size_and_default, sizes_space, timeout_choice
 from simulator.policies.batch.ready import ReadyQueues, left_queue, seen_queues
-from simulator.policies.choose import checked_batch_size, checked_seconds
+from simulator.policies.choose import checked_seconds, sizes_by_class
 from simulator.policies.rule import StatefulRule
 from simulator.policies.space import Space
 from simulator.scenario import Scenario
@@ -15,6 +17,7 @@ from simulator.scenario import Scenario
 class Tfs(StatefulRule):
     """Sends a class once `max_batch_size` of it wait, or its oldest has waited `batch_timeout_s`.
 
+    The batch size is one number for all classes, or one by class name, as each model has its own.
     Only while fewer replicas are at work than there are batch threads: a thread is held from the
     dispatch of its batch to its completion, as the view shows it. `num_batch_threads` is the number
     of replicas unless given. Of the queues that are ready, the next after the one served last, in a
@@ -31,11 +34,11 @@ class Tfs(StatefulRule):
     def __init__(
         self,
         scenario: Scenario,
-        max_batch_size: int,
+        max_batch_size: int | Mapping[str, int],
         batch_timeout_s: float = 0.0,
         num_batch_threads: int | None = None,
     ) -> None:
-        self._size = checked_batch_size("max_batch_size", max_batch_size, scenario)
+        self._size = np.array(sizes_by_class("max_batch_size", max_batch_size, scenario))  # [C]
         self._timeout_s = checked_seconds("batch_timeout_s", batch_timeout_s)
         if num_batch_threads is None:
             num_batch_threads = len(scenario.replicas)
@@ -47,13 +50,10 @@ class Tfs(StatefulRule):
     @classmethod
     def space(cls, scenario: Scenario) -> Space:
         """Batch sizes and timeouts: fewer threads than replicas would only keep some idle."""
-        sizes, size = size_and_default(scenario, 1000)
+        sizes = sizes_space("max_batch_size", scenario, *size_and_default(scenario, 1000))
         return Space(
-            {
-                "max_batch_size": sizes,
-                "batch_timeout_s": timeout_choice(scenario),
-            },
-            {"max_batch_size": size, "batch_timeout_s": 0.0},
+            {**sizes.axes, "batch_timeout_s": timeout_choice(scenario)},
+            {**(sizes.default or {}), "batch_timeout_s": 0.0},
         )
 
     def fresh(self, lanes: int) -> dict[str, np.ndarray]:

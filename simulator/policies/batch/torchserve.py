@@ -6,9 +6,9 @@ import numpy as np
 
 from simulator.checks import check
 from simulator.observation import Observation
-from simulator.policies.axes import batch_size_choice, clipped, expiry_choice, slo_range
+from simulator.policies.axes import clipped, expiry_choice, size_and_default, sizes_space, slo_range
 from simulator.policies.batch.ready import SAME_INSTANT_S, ReadyQueues, left_queue, seen_queues
-from simulator.policies.choose import checked_batch_size, checked_seconds, seconds_by_class
+from simulator.policies.choose import checked_seconds, seconds_by_class, sizes_by_class
 from simulator.policies.rule import StatefulRule
 from simulator.policies.space import Axis, Space
 from simulator.scenario import Scenario
@@ -37,11 +37,11 @@ class TorchServe(StatefulRule):
     def __init__(
         self,
         scenario: Scenario,
-        batch_size: int = 1,
+        batch_size: int | Mapping[str, int] = 1,
         max_batch_delay_s: float = 0.1,
         timeout_s: float | Mapping[str, float] = 0.0,
     ) -> None:
-        self._size = checked_batch_size("batch_size", batch_size, scenario)
+        self._size = np.array(sizes_by_class("batch_size", batch_size, scenario))  # [C]
         self._delay_s = checked_seconds("max_batch_delay_s", max_batch_delay_s)
         limit_s = seconds_by_class("timeout_s", timeout_s, scenario)
         self._timeout_s = np.where(limit_s > 0.0, limit_s, np.inf)  # [C]
@@ -55,12 +55,10 @@ class TorchServe(StatefulRule):
     @classmethod
     def space(cls, scenario: Scenario) -> Space:
         """Batch sizes, delays, and where it may shed, the SLO as timeout or none."""
-        sizes, delay_s = batch_size_choice(scenario), slo_range(scenario, 0.001, 1.0)
-        axes: dict[str, Axis] = {"batch_size": sizes, "max_batch_delay_s": delay_s}
-        default: dict[str, float] = {
-            "batch_size": sizes.values[0],
-            "max_batch_delay_s": clipped(delay_s, 0.1),
-        }
+        delay_s = slo_range(scenario, 0.001, 1.0)
+        sizes = sizes_space("batch_size", scenario, *size_and_default(scenario, 1))
+        axes: dict[str, Axis] = {**sizes.axes, "max_batch_delay_s": delay_s}
+        default = {**(sizes.default or {}), "max_batch_delay_s": clipped(delay_s, 0.1)}
         if scenario.may_shed:
             axes["timeout_s"] = expiry_choice(scenario)
             default["timeout_s"] = 0.0

@@ -7,9 +7,14 @@ import numpy as np
 
 from simulator.checks import check
 from simulator.observation import Observation
-from simulator.policies.axes import batch_size_choice, expiry_choice, timeout_choice
+from simulator.policies.axes import batch_size_choice, expiry_choice, sizes_space, timeout_choice
 from simulator.policies.batch.ready import ReadyQueues
-from simulator.policies.choose import checked_batch_size, checked_seconds, seconds_by_class
+from simulator.policies.choose import (
+    checked_batch_size,
+    checked_seconds,
+    seconds_by_class,
+    sizes_by_class,
+)
 from simulator.policies.rule import Rule
 from simulator.policies.space import Choice, Space
 from simulator.scenario import Scenario
@@ -25,13 +30,15 @@ class Triton(Rule):
     scan ended early or reached the largest preferred size, or the delay is 0 or reached; (5) else
     wait. So an expired delay ignores the preferred sizes, and under load batches of one more than
     the largest of them go out (triton-inference-server/server#8141). No preferred size means
-    `max_batch_size`. Requests older than `timeout_s`, one for all classes or by class name, are
-    rejected as a batch is formed (0: never).
+    `max_batch_size`, which is one for all classes or one by class name, as each model has its own.
+    Requests older than `timeout_s`, one for all classes or by class name, are rejected as a batch
+    is formed (0: never).
 
     Source: triton-inference-server/core, src/dynamic_batch_scheduler.cc. Our model has no place
     for: batches that grow after they were handed to an instance (server PR#3789), priority levels,
     requests that bring several inputs, and `delay` as timeout action, which puts expired requests
-    behind all others while our queues are FIFO.
+    behind all others while our queues are FIFO. Its models do not know of each other: that of those
+    that are ready the one whose oldest has waited longest gets the replica is ours.
     """
 
     name = "triton"
@@ -39,14 +46,13 @@ class Triton(Rule):
     def __init__(
         self,
         scenario: Scenario,
-        max_batch_size: int,
+        max_batch_size: int | Mapping[str, int],
         preferred_batch_sizes: Sequence[int] = (),
         max_queue_delay_s: float = 0.0,
         timeout_s: float | Mapping[str, float] = 0.0,
         timeout_action: str = "reject",
     ) -> None:
-        most = checked_batch_size("max_batch_size", max_batch_size, scenario)
-        preferred = _checked_preferred(preferred_batch_sizes, most, scenario)
+        limits = sizes_by_class("max_batch_size", max_batch_size, scenario)
         self._delay_s = checked_seconds("max_queue_delay_s", max_queue_delay_s)
         limit_s = seconds_by_class("timeout_s", timeout_s, scenario)
         self._timeout_s = np.where(limit_s > 0.0, limit_s, np.inf)  # [C]
@@ -59,30 +65,37 @@ class Triton(Rule):
         check(not self._expires or scenario.may_shed, "timeout_s", timeout_s, rule)
         self._queues = ReadyQueues(scenario)
         # One more than the maximum is enough: the scan never looks further.
-        self._take = np.array(
+        numbers = range(min(max(limits), scenario.queue_capacity) + 2)
+        preferred = [_checked_preferred(preferred_batch_sizes, most, scenario) for most in limits]
+        self._take = np.array(  # [C, 2, N]
             [
                 [
-                    _scan(waiting, preferred, most, self._delay_s, late)
-                    for waiting in range(min(most, scenario.queue_capacity) + 2)
+                    [_scan(number, sizes, most, self._delay_s, late) for number in numbers]
+                    for late in (False, True)
                 ]
-                for late in (False, True)
+                for sizes, most in zip(preferred, limits, strict=True)
             ]
         )
+        self._class = np.arange(len(limits))
 
     @classmethod
     def space(cls, scenario: Scenario) -> Space:
-        """Preferred sizes from the lower half of the menu, maxima from the upper, and delays."""
+        """Preferred sizes from the lower half of the menu, maxima from the upper, and delays.
+
+        Without a delay a preferred size is a limit, so small ones are within reach.
+        """
         sizes = batch_size_choice(scenario).values
         middle = len(sizes) // 2
-        lower = [size for size in sizes[: middle + 1] if size > 1]
+        lower = sizes[: middle + 1]
         preferred = ((), *((size,) for size in lower), *pairwise(lower))
+        limits = sizes_space("max_batch_size", scenario, Choice(sizes[middle:]), sizes[-1])
         axes = {
-            "max_batch_size": Choice(sizes[middle:]),
+            **limits.axes,
             "preferred_batch_sizes": Choice(preferred),
             "max_queue_delay_s": timeout_choice(scenario),
         }
         default = {
-            "max_batch_size": sizes[-1],
+            **(limits.default or {}),
             "preferred_batch_sizes": (),
             "max_queue_delay_s": 0.0,
         }
@@ -95,7 +108,7 @@ class Triton(Rule):
         """One-hot rows `[B, A]`."""
         waiting, wait_s = self._queues.waiting(observation), observation.oldest_wait_s
         late = (wait_s >= self._delay_s).astype(np.int64)
-        take = self._take[late, np.minimum(waiting, self._take.shape[1] - 1)]
+        take = self._take[self._class, late, np.minimum(waiting, self._take.shape[2] - 1)]
         expired = None
         if self._expires:
             expired = (observation.queue_length > 0) & (wait_s > self._timeout_s)

@@ -4,7 +4,7 @@ import numpy as np
 
 from simulator.action import WAIT
 from simulator.observation import Observation
-from simulator.policies.axes import TUNED_SIZE, size_and_default
+from simulator.policies.axes import TUNED_SIZE, size_and_default, sizes_space
 from simulator.policies.choose import BatchActions, batch_latency_s, one_hot
 from simulator.policies.space import Space
 from simulator.scenario import ClassChoice, Scenario
@@ -29,9 +29,7 @@ def needs_several(scenario: Scenario) -> str | None:
 
 def class_sizes(scenario: Scenario) -> Space:
     """A batch size for each class."""
-    sizes, size = size_and_default(scenario, TUNED_SIZE)
-    names = [f"batch_size.{name}" for name in scenario.class_names]
-    return Space(dict.fromkeys(names, sizes), dict.fromkeys(names, size))
+    return sizes_space("batch_size", scenario, *size_and_default(scenario, TUNED_SIZE))
 
 
 def c_mu_rank(scenario: Scenario) -> np.ndarray:

@@ -114,8 +114,3 @@ def duration_axis(scenario: Scenario) -> Real:
     """
     interval_s = scenario.control_interval_s
     return Real(interval_s, 64 * max(interval_s, scenario.scaling.cold_start_s), log=True)
-
-
-def clipped(value: float, axis: Real) -> float:
-    """The value, or the end of the axis that it lies beyond."""
-    return min(max(value, axis.low), axis.high)

@@ -4,11 +4,11 @@ import numpy as np
 
 from simulator.checks import check, checked_number
 from simulator.observation import Observation
+from simulator.policies.axes import clipped
 from simulator.policies.space import Real, Space
 from simulator.policies.tune.control_loop import (
     NEVER,
     RunningTotals,
-    clipped,
     duration_axis,
 )
 from simulator.policies.tune.scaling_rule import ScalingRule, target_axis
@@ -80,10 +80,10 @@ class KnativeKpa(ScalingRule):
                 "scale_to_zero_grace_s": times,
             },
             {
-                "target_in_system": clipped(TARGET_IN_SYSTEM, target),
-                "stable_window_s": clipped(60.0, times),
+                "target_in_system": clipped(target, TARGET_IN_SYSTEM),
+                "stable_window_s": clipped(times, 60.0),
                 "panic_threshold": 2.0,
-                "scale_to_zero_grace_s": clipped(30.0, times),
+                "scale_to_zero_grace_s": clipped(times, 30.0),
             },
         )
 

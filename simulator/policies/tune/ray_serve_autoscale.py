@@ -4,10 +4,10 @@ import numpy as np
 
 from simulator.checks import checked_number
 from simulator.observation import Observation
+from simulator.policies.axes import clipped
 from simulator.policies.space import Space
 from simulator.policies.tune.control_loop import (
     RunningTotals,
-    clipped,
     duration_axis,
 )
 from simulator.policies.tune.scaling_rule import ScalingRule, target_axis
@@ -69,7 +69,7 @@ class RayServeAutoscale(ScalingRule):
         """The target, both delays and the look-back period."""
         axes = dict.fromkeys(_DEFAULTS, duration_axis(scenario))
         axes["target_in_system"] = target_axis(scenario)
-        return Space(axes, {name: clipped(_DEFAULTS[name], axis) for name, axis in axes.items()})
+        return Space(axes, {name: clipped(axis, _DEFAULTS[name]) for name, axis in axes.items()})
 
     def fresh(self, lanes: int) -> dict[str, np.ndarray]:
         """The samples, and how often in a row more (positive) or fewer (negative) were wished."""

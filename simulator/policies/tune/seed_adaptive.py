@@ -7,14 +7,13 @@ import numpy as np
 
 from simulator.checks import check, check_whole
 from simulator.observation import Observation
-from simulator.policies.axes import tightest_slo_s
+from simulator.policies.axes import clipped, tightest_slo_s
 from simulator.policies.rule import StatefulRule
 from simulator.policies.space import Choice, Real, Space
 from simulator.policies.tune.control_loop import (
     NEVER,
     ControlLoop,
     RunningTotals,
-    clipped,
     duration_axis,
 )
 from simulator.policies.tune.jump_table import JumpPairs, JumpTable, capacity_rps, memory_limit
@@ -126,7 +125,7 @@ class SeedAdaptive(StatefulRule):
             "times.cooldown_s": duration_axis(scenario),
         }
         source = dict(zip(axes, (50.0, 5.0, 60.0), strict=True))
-        default = {name: clipped(source[name], axis) for name, axis in axes.items()}
+        default = {name: clipped(axis, source[name]) for name, axis in axes.items()}
         return Space({"form": Choice(FORMS), **axes}, {"form": "faithful", **default})
 
     def fresh(self, lanes: int) -> dict[str, np.ndarray]:

@@ -160,6 +160,15 @@ def test_a_bad_request_is_refused_before_anything_runs(
     assert not (tmp_path / "none").exists()
 
 
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_runs(
+    suite: Any, tmp_path: Path, capsys: Any
+) -> None:
+    suite("small")
+    (tmp_path / "file").write_text("no folder")
+    assert main(["scenario=small", f"out={tmp_path / 'file'}"]) == 2
+    assert capsys.readouterr().err.startswith(f"error: out = '{tmp_path / 'file'}': cannot be ")
+
+
 def test_help_says_what_may_be_given(capsys: Any) -> None:
     assert main(["--help"]) == 0
     assert "policies=" in capsys.readouterr().out
