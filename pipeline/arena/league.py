@@ -18,7 +18,8 @@ CONFIDENCE, RESAMPLES = 0.95, 2000
 _DUST = 1e-9  # share of a cost that is rounding
 NEAR = 0.03  # share of the cost that is not worth a learner
 OPTIMAL = ("smdp_rvi",)  # as yardsticks these are the optimum of what they are told
-SIMPLE = ("c_mu", "fifo", "shortest_queue")  # without any thought of the future
+# Rules without any thought of the future, by the kind of their decisions.
+SIMPLE = {"dispatch": ("c_mu", "fifo"), "route": ("shortest_queue",), "tune": ()}
 CONTENDERS = (Kind.TUNED, Kind.GIVEN)  # who may be called the best heuristic
 BASELINES = (Kind.PAPER, Kind.LOGGED)  # whom it is held against
 
@@ -114,7 +115,7 @@ def build_league(contest: Contest, results: Sequence[Result], budget: int, seed:
         headroom=headroom,
         sentences=[
             _margin_sentence(best.entrant.name, margins),
-            _headroom_sentence(best, ranked, headroom),
+            _headroom_sentence(best, ranked, headroom, SIMPLE[test.scenario.decision]),
         ],
     )
 
@@ -229,6 +230,7 @@ def _headroom_sentence(
     best: Result,
     ranked: Sequence[Result],
     headroom: Share | None,
+    simple: Sequence[str],
 ) -> str:
     """What is left for a learner: exactly where the optimum takes part, else by simple rules."""
     name, everyone = best.entrant.name, np.arange(len(best.cost_per_s))
@@ -241,13 +243,13 @@ def _headroom_sentence(
         return f"{told}, less than {NEAR:.0%}." if share.high < NEAR else f"{told}."
     for result in ranked:
         entrant = result.entrant
-        near = entrant.rule in SIMPLE or entrant.kind == Kind.YARDSTICK
+        near = entrant.rule in simple or entrant.kind == Kind.YARDSTICK
         if near and result is not best and abs(_saved(of_best, result.cost_per_s, everyone)) < NEAR:
             return (
                 f"{entrant.name} is within {NEAR:.0%} of {name}: a learner has less than "
                 f"{NEAR:.0%} left, as far as these policies can tell."
             )
-    if best.entrant.rule in SIMPLE:
+    if best.entrant.rule in simple:
         rivals = sum(result.entrant.kind in CONTENDERS for result in ranked) - 1
         return (
             f"{name} is the best itself; of {plural(rivals, 'other heuristic')} none gains on it."
