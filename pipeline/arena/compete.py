@@ -11,7 +11,7 @@ from pipeline.arena.league import League, Result, build_league
 from pipeline.arena.suite import ArenaScenario
 from pipeline.progress import Advance
 from pipeline.randomness import derived_seed
-from pipeline.validation.evaluation import Trial, play
+from pipeline.validation.evaluation import Outcome, Trial, play
 from pipeline.validation.tuning import tune_rule
 from pipeline.workers import Run
 from simulator.policies.registry import build_policy
@@ -73,6 +73,20 @@ def _result(entrant: Entrant, contest: Contest, budget: int, seed: int) -> Resul
     return Result(
         entrant._replace(parameters=parameters),
         tuned,
-        -outcome.reward_per_s,
+        cost_per_s(outcome, test),
         figures_of(outcome, test),
     )
+
+
+def cost_per_s(outcome: Outcome, trial: Trial) -> np.ndarray:
+    """`[E]` what an answer to every request would have earned, less what was earned, by second.
+
+    `sum of weight of completed * arrived - reward`, over the seconds of arrivals. The first term is
+    the same for every policy. It gives the cost a zero of its own: shares of a cost would mean
+    nothing where a credit for each answer shifts it. Without such a credit it is minus the reward.
+    """
+    classes, episodes = len(trial.scenario.request_classes), len(trial.workloads)
+    arrived = np.zeros((episodes, classes))
+    np.add.at(arrived, (outcome.records.lane, outcome.records.request_class), 1.0)
+    credit = np.maximum(trial.reward.weights[:classes], 0.0)
+    return (arrived * credit).sum(axis=1) / trial.horizon_s - outcome.reward_per_s

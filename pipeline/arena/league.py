@@ -29,7 +29,7 @@ class Result(NamedTuple):
 
     entrant: Entrant  # with the parameters that it played with
     tuned: TunedRule | None
-    cost_per_s: np.ndarray  # [E] negative reward per second of arrivals, by test episode
+    cost_per_s: np.ndarray  # [E] as `compete.cost_per_s`, by test episode
     figures: Figures
 
 
@@ -43,7 +43,7 @@ class Standing(NamedTuple):
     cost_per_s: Interval
     difference: Interval  # to the first, on the same episodes
     tie: bool  # not surely worse than the first
-    validation_cost_per_s: float | None  # of a tuned one
+    validation_reward_per_s: float | None  # of a tuned one
     evaluations: int  # parameter settings tried, 0 unless tuned
     figures: Figures
 
@@ -177,7 +177,7 @@ def _standing(result: Result, first: Result, resampling: _Resampling) -> Standin
         resampling.mean(result.cost_per_s),
         difference,
         difference.low <= 0.0,
-        None if tuned is None else -tuned.reward_per_s,
+        None if tuned is None else tuned.reward_per_s,
         0 if tuned is None else tuned.evaluations,
         result.figures,
     )

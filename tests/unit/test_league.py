@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pipeline.arena.chart import edge_of, league_chart
-from pipeline.arena.compete import contest_of
+from pipeline.arena.compete import contest_of, cost_per_s
 from pipeline.arena.entrants import Asked, Entrant, Kind, entrants_of, refusals
 from pipeline.arena.figures import figures_of
 from pipeline.arena.league import League, Result, build_league
@@ -100,7 +100,7 @@ def test_the_least_cost_is_first_and_a_policy_that_is_not_surely_worse_ties() ->
     assert third.difference.low == pytest.approx(0.02 - 2.02 * 0.08, abs=0.03)
     assert third.difference.high == pytest.approx(0.02 + 2.02 * 0.08, abs=0.03)
     assert third.cost_per_s.mean == pytest.approx(10.02)
-    assert third.validation_cost_per_s == pytest.approx(10.02)
+    assert third.validation_reward_per_s == pytest.approx(-10.02)
     assert third.evaluations == 5
 
 
@@ -275,3 +275,16 @@ def test_who_cannot_take_part_is_refused(asked: list[Asked], line: str) -> None:
     lines = refusals(arena(), entrants_of(arena(), asked))
     assert len(lines) == 1
     assert lines[0].startswith(line)
+
+
+def test_a_credit_for_answers_leaves_the_cost_with_a_zero_of_its_own() -> None:
+    # Four requests arrive and one is shed, in 2 s: with 2 for an answer, it alone costs 2 / 2 s.
+    reward = weighted_reward(SCENARIO, {"completed": 2.0, "response_s": -1.0}, {})
+    credited = trial(2)._replace(reward=reward)
+    policy = build_policy("fifo", SCENARIO, {"batch_size": 4})
+    plain, outcome = play(policy, trial(2)), play(policy, credited)
+    answered = outcome.rollout.reward_terms[:, :2].sum(axis=1)
+    assert answered.tolist() == [3.0, 3.0]
+    expected = cost_per_s(plain, trial(2)) + 2.0 * (4 - 3) / 2.0
+    np.testing.assert_allclose(cost_per_s(outcome, credited), expected, rtol=1e-12)
+    np.testing.assert_array_equal(cost_per_s(plain, trial(2)), -plain.reward_per_s)
