@@ -6,6 +6,7 @@ windows of a stretch of the file, each entered at a uniform instant.
 
 import math
 import os
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -32,7 +33,7 @@ def missing_file(file: str, origin: str) -> str | None:
 
 
 @dataclass(frozen=True)
-class Trace:
+class Trace(ABC):
     """The stretch [from_s, to_s) of a trace of one request class, time 0 at its start.
 
     `rate_scale` above 1 compresses time, which raises the rate and keeps the shape.
@@ -81,13 +82,13 @@ class Trace:
         check(len(arrivals.arrival_s) > 0, "from_s", self.from_s, told)
         return TraceWorkload(arrivals, self.to_s - self.from_s, self.rate_scale)
 
+    @abstractmethod
     def _columns(self) -> tuple[str, ...]:
         """The columns that are needed; others may stand beside them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _arrivals(self, rows: pl.DataFrame) -> Arrivals:
         """All requests of the trace from its texts, in the order of their arrival."""
-        raise NotImplementedError
 
     def _checked(self, parsed: pl.DataFrame, valid: pl.Expr, rule: str) -> pl.DataFrame:
         """The rows; ValueError with the line of the first that is not valid."""

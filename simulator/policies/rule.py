@@ -1,5 +1,6 @@
 """What every rule has beside its decisions: its name, where to tune it, and what it remembers."""
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -9,20 +10,20 @@ from simulator.policies.space import Space
 from simulator.scenario import Scenario
 
 
-class Rule:
+class Rule(ABC):
     """A heuristic that decides from the observation alone, so there is nothing to forget."""
 
     name: str  # of the class, for the registry
 
-    def __init__(self, scenario: Scenario, **parameters: Any) -> None:
+    def __init__(self, scenario: Scenario, **parameters: Any) -> None:  # noqa: B027
         """Raises ValueError for a parameter that is out of range, naming field, value and rule."""
 
-    def reset(self, lanes: int) -> None:
+    def reset(self, lanes: int) -> None:  # noqa: B027 (most rules have nothing to forget)
         """Nothing happens."""
 
+    @abstractmethod
     def action_probabilities(self, observation: Observation, action_mask: np.ndarray) -> np.ndarray:
         """As in `Policy`."""
-        raise NotImplementedError
 
     @classmethod
     def space(cls, scenario: Scenario) -> Space:
@@ -43,9 +44,9 @@ class StatefulRule(Rule):
     and starts with a fresh memory.
     """
 
+    @abstractmethod
     def fresh(self, lanes: int) -> dict[str, np.ndarray]:
         """The memory of lanes whose episode begins, by name, each `[lanes, ...]`."""
-        raise NotImplementedError
 
     def reset(self, lanes: int) -> None:
         """Every lane begins an episode."""

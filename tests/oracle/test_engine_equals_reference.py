@@ -60,6 +60,7 @@ FAMILIES = {
     ),
     "tune_faults": scenarios(TUNE, CENTRAL, frozenset({"faults", "backlog", "scaling"})),
     "dispatch_view": scenarios(DISPATCH, CENTRAL, frozenset({"view", "backlog", "delay"})),
+    "dispatch_shed": scenarios(DISPATCH, CENTRAL, frozenset({"shed", "view", "energy", "faults"})),
     "route_view": scenarios(ROUTE, REPLICA, frozenset({"view", "delay"})),
 }
 

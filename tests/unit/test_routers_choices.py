@@ -14,6 +14,7 @@ from simulator.policies.route.choose_replica import (
 )
 from simulator.replica import Replica
 from simulator.scenario import RequestClass, Scenario
+from tests.unit.router_moments import ask, fresh_router
 
 
 def cluster(speeds: tuple[float, ...] = (1.0, 1.0, 1.0)) -> Scenario:
@@ -50,20 +51,8 @@ def moment(pending, queue=None, number=1, last=-1, **fields) -> Observation:
     )
 
 
-def ask(policy, observation: Observation, allowed=None) -> list[float]:
-    """The probabilities of the replicas."""
-    mask = np.ones(observation.in_flight.shape, bool)
-    if allowed is not None:
-        mask &= np.isin(np.arange(mask.shape[1]), allowed)
-    row = policy.action_probabilities(observation, mask)[0]
-    assert row.sum() == 1.0
-    return row.tolist()
-
-
 def router(name: str, scenario: Scenario | None = None, **parameters):
-    policy = build_policy(name, scenario or cluster(), parameters)
-    policy.reset(1)
-    return policy
+    return fresh_router(name, scenario or cluster(), parameters)
 
 
 GRAIN = 2.0**-52  # what a probability is cut to; one of the row takes what is missing

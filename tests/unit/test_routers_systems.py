@@ -14,6 +14,7 @@ from simulator.policies.route.predicted_latency import (
 )
 from simulator.replica import Replica, TokenModel, continuous_replica
 from simulator.scenario import RequestClass, Scenario
+from tests.unit.router_moments import ask, fresh_router
 
 # Iterations: 10 ms + 0.1 ms a prefill token + 1 ms a sequence + 0.001 ms a token of context.
 TOKENS = TokenModel(0.010, 1e-4, 1e-3, 1e-6, 8, 1600, 400)
@@ -52,19 +53,8 @@ def moment(waiting, running=None, kv_fill=None, size=160.0, number=1, last=-1) -
     )
 
 
-def ask(policy, observation: Observation, allowed=None) -> list[float]:
-    mask = np.ones(observation.in_flight.shape, bool)
-    if allowed is not None:
-        mask &= np.isin(np.arange(mask.shape[1]), allowed)
-    row = policy.action_probabilities(observation, mask)[0]
-    assert row.sum() == 1.0
-    return row.tolist()
-
-
 def router(name: str, scenario: Scenario | None = None, **parameters):
-    policy = build_policy(name, scenario or cluster(), parameters)
-    policy.reset(1)
-    return policy
+    return fresh_router(name, scenario or cluster(), parameters)
 
 
 @pytest.mark.parametrize("name", ["llm_d", "blis"])

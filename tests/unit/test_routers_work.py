@@ -10,6 +10,7 @@ from simulator.policies import RULES, build_policy
 from simulator.policies.route.expected_work import ExpectedWork, relative_speed
 from simulator.replica import Replica, TokenModel, continuous_replica
 from simulator.scenario import RequestClass, Scenario
+from tests.unit.router_moments import ask
 
 FAST, SLOW = 0, 1
 
@@ -48,15 +49,6 @@ def moment(queue, head=FAST, remaining=None, arrived=None, size=1.0, rate=(0, 0)
         clock_s=np.ones(1),
         arrived=np.array([[1, 0] if arrived is None else arrived]),
     )
-
-
-def ask(policy, observation: Observation, allowed=None) -> list[float]:
-    mask = np.ones(observation.in_flight.shape, bool)
-    if allowed is not None:
-        mask &= np.isin(np.arange(mask.shape[1]), allowed)
-    row = policy.action_probabilities(observation, mask)[0]
-    assert row.sum() == 1.0
-    return row.tolist()
 
 
 def test_backlog_is_served_in_full_batches_and_one_that_is_not():
