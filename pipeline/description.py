@@ -9,8 +9,9 @@ meaningless may be left out.
 import dataclasses
 import difflib
 import math
+import re
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from types import UnionType
 from typing import Any, NamedTuple, cast
@@ -49,6 +50,22 @@ KINDS: dict[Any, dict[str, type]] = {
 }
 
 
+_ENUM_REPR = re.compile(r"<\w+\.\w+: ('\w+')>")  # as <QueuePlace.CENTRAL: 'central'>
+
+
+def meant(name: object, known: Iterable[str]) -> str | None:
+    """The known name that comes closest to one that is not, whatever its case; None: none does."""
+    by_lower = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(str(name).lower(), by_lower, n=1)
+    return by_lower[near[0]] if near else None
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """`did you mean X? ` for a message that goes on; nothing where no known name is near."""
+    near = meant(name, known)
+    return f"did you mean {near}? " if near else ""
+
+
 class _Place(NamedTuple):
     """Where in the description a value stands."""
 
@@ -66,6 +83,8 @@ def scenario_from(description: Mapping[str, Any], key: str = "scenario") -> Scen
     """
     place = _Place(key, ())
     given = _section(description, place, [field.name for field in dataclasses.fields(Scenario)])
+    if "decision" in given:  # first, as it says which of the others are needed
+        given["decision"] = _value(DecisionKind, given["decision"], place.of("decision"))
     for name in ("request_classes", "replicas"):
         _check_given(name, given, place)
     classes = _request_classes(given.pop("request_classes"), place.of("request_classes"))
@@ -148,7 +167,8 @@ def _value(hint: Any, value: Any, place: _Place) -> Any:
         return _built(cast(type, hint), _section(value, place, known), place)
     if issubclass(hint, Enum):
         choices = [choice.value for choice in hint]
-        check(value in choices, place.key, value, f"must be one of {', '.join(choices)}")
+        told = f"{did_you_mean(value, choices)}must be one of {', '.join(choices)}"
+        check(value in choices, place.key, value, told)
         return hint(value)
     return _plain(hint, value, place)
 
@@ -197,7 +217,8 @@ def _chosen(protocol: Any, value: Any, place: _Place) -> Any:
     kinds = KINDS[protocol]
     check(isinstance(value, Mapping), place.key, value, "must be a section with keys")
     kind = value.get("kind")
-    check(kind in kinds, place.of("kind").key, kind, f"must be one of {', '.join(kinds)}")
+    told = f"{did_you_mean(kind, kinds)}must be one of {', '.join(kinds)}"
+    check(kind in kinds, place.of("kind").key, kind, told)
     rest = {name: item for name, item in value.items() if name != "kind"}
     return _value(kinds[kind], rest, place)
 
@@ -207,8 +228,8 @@ def _section(value: Any, place: _Place, known: list[str]) -> dict[str, Any]:
     check(isinstance(value, Mapping), place.key, value, "must be a section with keys")
     for name in value:
         if name not in known:
-            near = difflib.get_close_matches(str(name), known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"it may be {', '.join(known)}"
+            near = meant(name, known)
+            hint = f"did you mean {near}?" if near else f"it may be {', '.join(known)}"
             check(False, place.of(name).key, value[name], f"no such field; {hint}")
     return dict(value)
 
@@ -225,8 +246,9 @@ def _built(schema: type, given: dict[str, Any], place: _Place, **ready: Any) -> 
         return schema(**values, **ready)
     except ValueError as error:
         # Some dataclasses begin their messages with their own name, as `view.refresh_s`.
-        section, _, rest = str(error).partition(".")
-        told = rest if section in place.key.split(".") else error
+        message = _ENUM_REPR.sub(r"\1", str(error))
+        section, _, rest = message.partition(".")
+        told = rest if section in place.key.split(".") else message
         raise ValueError(place.of(told).key) from None
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError  # type: ignore[import-untyped]
+from yaml import MarkedYAMLError, YAMLError  # type: ignore[import-untyped]
 
 from pipeline.settings import Settings, build_settings
 
@@ -47,7 +47,7 @@ def compose_config(overrides: Sequence[str] = ()) -> DictConfig:
         with initialize_config_dir(str(CONF), version_base="1.3"):
             config = compose("config", overrides=list(overrides))
         OmegaConf.resolve(config)
-    except (HydraException, OmegaConfBaseException) as error:
+    except (HydraException, OmegaConfBaseException, YAMLError) as error:
         cause = f": {_one_line(error.__cause__)}" if isinstance(error.__cause__, Exception) else ""
         raise ValueError(_one_line(error) + cause) from None
     return config
@@ -133,7 +133,7 @@ def error_border() -> Iterator[None]:
 
 
 def _is_expected(error: Exception) -> bool:
-    if isinstance(error, ValueError | OSError | OmegaConfBaseException):
+    if isinstance(error, ValueError | OSError | OmegaConfBaseException | YAMLError):
         return True
     if type(error).__module__.startswith("hydra."):
         return True
@@ -149,5 +149,9 @@ def _raised_by_us(error: Exception) -> bool:
 def _one_line(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{os.path.relpath(error.filename)}: {error.strerror}"
+    if isinstance(error, MarkedYAMLError) and error.problem_mark is not None:
+        mark = error.problem_mark  # it counts from 0
+        where = f"line {mark.line + 1}, column {mark.column + 1}"
+        return f"{os.path.relpath(mark.name, ROOT)}: {where}: {error.problem}"
     text = str(error).partition("Config search path:")[0]  # Hydra's list of its folders
     return " ".join(text.split()) or type(error).__name__

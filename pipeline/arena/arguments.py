@@ -11,12 +11,13 @@ from simulator.checks import check
 from simulator.policies.space import RuleParameters, nested
 
 ALL = "all"
+LIST = "list"
 OUT = "reports/arena"
 BUDGET = 24
 SEED = 7
 USAGE = f"""python -m pipeline.arena scenario=NAME [name=value ...] lets policies compete.
 
-  scenario=NAME     a scenario of conf/scenario/arena, or {ALL}
+  scenario=NAME     a scenario of conf/scenario/arena, or {ALL}; scenario={LIST} prints what each is
   policies=A,B,...  rules to tune; without it those of the scenario, or all that fit.
                     RULE:NAME=VALUE[:NAME=VALUE] has the parameters given and is not tuned, such as
                     policies=fifo,batch_timeout:max_batch_size=8:batch_timeout_s=0.02
@@ -27,7 +28,12 @@ USAGE = f"""python -m pipeline.arena scenario=NAME [name=value ...] lets policie
   processes=N       without it one for each core; the results do not depend on it
   episodes=N        test episodes; this and anything else overrides the scenario, such as
                     tuning_episodes=8 horizon_s=5 scenario.queue_capacity=20
+                    scenario.replicas.0.count=3 (0 is the first of a list)
                     A section in braces joins what is there; ~objective.shed takes a field away
+                    splits.test.rate_rps=[500] on a split with same_as: the section of the split it
+                    names with that field replaced; with a kind= of its own nothing is taken over
+
+A scenario of your own is a .yaml file in conf/scenario/arena; noisy_service there explains all.
 
 Scenarios that replay a public trace read it from the folder that TRACES_DIR names.
 """
@@ -59,7 +65,9 @@ def read_arguments(words: Sequence[str]) -> Arguments:
         else:
             overrides.append(word)
     if not own.get("scenario"):
-        raise ValueError(f"scenario: must be given, as scenario=NAME or scenario={ALL}")
+        raise ValueError(
+            f"scenario: must be given, as scenario=NAME or scenario={ALL}; {LIST} lists them"
+        )
     return Arguments(
         own["scenario"],
         _policies(own["policies"]) if "policies" in own else None,

@@ -56,5 +56,5 @@ def calibrated_entrants(settings: Settings, study: Study, scenario: Scenario) ->
     if RULES[rule].misfit(scenario) is None:
         entrants += set_entrants({rule: parameters}, Kind.LOGGED)
     if RULES["static_cap"].misfit(scenario) is None:
-        entrants += set_entrants(_STATIC_8, Kind.PAPER)
+        entrants += set_entrants(_STATIC_8, Kind.BASELINE)
     return entrants

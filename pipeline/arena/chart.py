@@ -8,17 +8,18 @@ import altair as alt
 import vl_convert
 
 from pipeline.arena.entrants import Kind
-from pipeline.arena.league import League, Standing
+from pipeline.arena.league import League
+from pipeline.arena.standing import Standing
 from pipeline.arena.table import number
 from pipeline.reporting.charts import INK, SERIES, SOFT, WIDTH, rows_of, specification
 from pipeline.reporting.text import plural
 
-COLORS = {Kind.TUNED: "#0072b2", Kind.GIVEN: "#8e4585", Kind.PAPER: "#d55e00"}
+COLORS = {Kind.TUNED: "#0072b2", Kind.GIVEN: "#8e4585", Kind.BASELINE: "#d55e00"}
 COLORS |= {Kind.LOGGED: "#009e73", Kind.YARDSTICK: INK}
 _SHAPES = {
     Kind.TUNED: "circle",
     Kind.GIVEN: "diamond",
-    Kind.PAPER: "square",
+    Kind.BASELINE: "square",
     Kind.LOGGED: "cross",
     Kind.YARDSTICK: "triangle-up",
 }
@@ -109,7 +110,7 @@ def _cost_panel(rows: Sequence[dict[str, Any]]) -> Any:
     scale = alt.Scale(domain=[lowest, highest], nice=not beyond)
     axis = alt.Axis(tickCount=6)
     base = alt.Chart(rows_of(inside)).encode(y=y, color=color)
-    title = "cost/s above the first"
+    title = "cost/s above the first (95 % interval, paired)"
     span = base.mark_rule(strokeWidth=2.5, clip=True).encode(
         x=alt.X("low:Q", title=title, scale=scale, axis=axis), x2="high:Q"
     )
@@ -119,7 +120,8 @@ def _cost_panel(rows: Sequence[dict[str, Any]]) -> Any:
     )
     zero = alt.Chart(rows_of([{"zero": 0.0}])).mark_rule(color=SOFT).encode(x="zero:Q")
     layers = [zero, span, point]
-    if beyond:
+    if beyond:  # of some inside the interval runs out of the picture
+        beyond += [{**row, "edge": edge, "told": "▶"} for row in inside if row["high"] > edge]
         arrow = alt.Chart(rows_of(beyond)).mark_text(align="right", fontSize=12)
         layers.append(arrow.encode(x="edge:Q", y=y, color=color, text="told:N"))
     return alt.layer(*layers).properties(width=(WIDTH - 190) * 3 // 5, height=alt.Step(22))

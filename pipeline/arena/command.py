@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
-from pipeline.arena.arguments import ALL, USAGE, Arguments, read_arguments
+from pipeline.arena.arguments import ALL, LIST, USAGE, Arguments, read_arguments
 from pipeline.arena.chart import drawn_league
 from pipeline.arena.compete import compete, contest_of
 from pipeline.arena.entrants import Asked, Entrant, entrants_of, refusals
@@ -16,9 +16,12 @@ from pipeline.arena.suite import (
     ArenaScenario,
     load_arena_scenario,
     missing_files,
+    reason_for,
     scenario_names,
+    unknown_name,
 )
 from pipeline.arena.table import WIDTH, number, print_league, print_table
+from pipeline.description import did_you_mean
 from pipeline.files import check_writable, plain, write_atomically, write_json
 from pipeline.progress import progress
 from pipeline.workers import Run, workers
@@ -45,6 +48,9 @@ def main(words: Sequence[str]) -> int:
         return 0
     try:
         arguments = read_arguments(words)
+        if arguments.scenario == LIST:
+            print_scenarios()
+            return 0
         fields, skipped = fields_of(arguments)
         check_writable("out", arguments.out)
     except ValueError as error:
@@ -74,14 +80,10 @@ def fields_of(arguments: Arguments) -> tuple[list[Field], dict[str, str]]:
     """
     known, is_all = scenario_names(), arguments.scenario == ALL
     if not is_all and arguments.scenario not in known:
-        listed = ", ".join([ALL, *known])
-        raise ValueError(f"scenario = {arguments.scenario!r}: must be one of {listed}")
-    unknown = [asked.rule for asked in arguments.policies or () if asked.rule not in RULES]
-    if is_all and unknown:  # else told with what fits the scenario
-        listed = ", ".join(RULES)
-        raise ValueError(
-            "\n".join(f"policies = {rule!r}: must be one of {listed}" for rule in unknown)
-        )
+        told = unknown_name(arguments.scenario, [ALL, LIST, *known])
+        raise ValueError(f"scenario = {arguments.scenario!r}: {told}")
+    if is_all:  # else told with what fits the scenario
+        _check_known(arguments.policies or (), list(RULES))
     fields: list[Field] = []
     skipped: dict[str, str] = {}
     lines: list[str] = []
@@ -94,6 +96,8 @@ def fields_of(arguments: Arguments) -> tuple[list[Field], dict[str, str]]:
             arena = load_arena_scenario(name, arguments.overrides)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
+        if not is_all:
+            _check_known(arguments.policies or (), fitting_rules(arena.scenario))
         asked = arguments.policies
         if is_all and asked is not None:
             asked = _fitting(asked, arena)
@@ -106,6 +110,28 @@ def fields_of(arguments: Arguments) -> tuple[list[Field], dict[str, str]]:
     if lines:
         raise ValueError("\n".join(lines))
     return fields, skipped
+
+
+def _check_known(policies: Sequence[Asked], able: Sequence[str]) -> None:
+    """Raises ValueError, with a line for each policy that there is none of and who is able."""
+    lines = [
+        f"policies = {rule!r}: {did_you_mean(rule, able)}must be one of {', '.join(able)}"
+        for rule, _ in policies
+        if rule not in RULES
+    ]
+    if lines:
+        raise ValueError("\n".join(lines))
+
+
+def print_scenarios() -> None:
+    """A line for each scenario of the suite: its name and where a user meets it."""
+    names = scenario_names()
+    for name in names:
+        try:
+            told = reason_for(name)
+        except ValueError as error:  # one of the user's own, not yet right
+            told = f"cannot be read: {error}"
+        print(f"{name:<{max(map(len, names))}}  {told}")
 
 
 def _fitting(asked: Sequence[Asked], arena: ArenaScenario) -> list[Asked]:

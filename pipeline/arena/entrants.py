@@ -10,19 +10,21 @@ from simulator.policies.registry import build_policy, fitting_rules
 from simulator.policies.space import RuleParameters
 from simulator.scenario import Scenario
 
+NAME_LETTERS = 34  # of a policy's name in a table
+
 
 class Kind(StrEnum):
     """Where the parameters of an entrant come from.
 
     `tuned`: a search on the training and validation splits. `given`: the command line.
-    `paper`: what the scenario says of the paper's baselines. `logged`: what ran while the log was
-    recorded. `yardstick`: what it says of a policy that knows more than one can know in service,
-    such as the arrival rate.
+    `baseline`: what the scenario says of a rule to be held against, as its source sets it.
+    `logged`: what ran while the log was recorded. `yardstick`: what the scenario says of a policy
+    that knows more than one can know in service, such as the arrival rate.
     """
 
     TUNED = "tuned"
     GIVEN = "given"
-    PAPER = "paper"
+    BASELINE = "baseline"
     LOGGED = "logged"
     YARDSTICK = "yardstick"
 
@@ -51,8 +53,8 @@ def entrants_of(arena: ArenaScenario, asked: Sequence[Asked] | None = None) -> l
     if asked is None:
         names = fitting_rules(arena.scenario) if arena.policies is None else arena.policies
         asked = [Asked(name) for name in names]
-    entrants = [_asked(each) for each in asked]
-    entrants += set_entrants(arena.baselines, Kind.PAPER)
+    entrants = _asked(asked)
+    entrants += set_entrants(arena.baselines, Kind.BASELINE)
     entrants += set_entrants(arena.yardsticks, Kind.YARDSTICK)
     return entrants
 
@@ -70,6 +72,12 @@ def refusals(arena: ArenaScenario, entrants: Sequence[Entrant]) -> list[str]:
             lines.append(f"{arena.name}: {error}")
     names = [entrant.name for entrant in entrants]
     twice = sorted({name for name in names if names.count(name) > 1})
+    given = [
+        Asked(entrant.rule, entrant.parameters)
+        for entrant in entrants
+        if entrant.kind == Kind.GIVEN and entrant.name not in twice
+    ]
+    twice += sorted({_spelled(each) for each in given if given.count(each) > 1})
     lines += [f"{arena.name}: {name} takes part twice" for name in twice]
     if not any(entrant.kind in (Kind.TUNED, Kind.GIVEN) for entrant in entrants):
         lines.append(f"{arena.name}: no policy takes part beside baselines and yardsticks")
@@ -86,15 +94,31 @@ def asked_entrants(scenario: Scenario, asked: Sequence[Asked]) -> list[Entrant]:
     """The rules asked for; ValueError, with the list of what fits, for one that does not."""
     for rule, _ in asked:
         _check_tunable(rule, scenario)
-    return [_asked(each) for each in asked]
+    return _asked(asked)
 
 
-def _asked(asked: Asked) -> Entrant:
+def _asked(asked: Sequence[Asked]) -> list[Entrant]:
+    """Named by their rule and parameters, numbered where these are too long for a table."""
+    names = [_spelled(each) for each in asked]
+    long = [each.rule for each, name in zip(asked, names, strict=True) if len(name) > NAME_LETTERS]
+    numbers = dict.fromkeys(long, 0)
+    entrants = []
+    for (rule, parameters), spelled in zip(asked, names, strict=True):
+        name = spelled
+        if len(spelled) > NAME_LETTERS and parameters is not None:
+            numbers[rule] += 1
+            name = f"{rule} #{numbers[rule]}" if long.count(rule) > 1 else f"{rule} (given)"
+        kind = Kind.TUNED if parameters is None else Kind.GIVEN
+        entrants.append(Entrant(name, kind, rule, parameters))
+    return entrants
+
+
+def _spelled(asked: Asked) -> str:
     rule, parameters = asked
     if parameters is None:
-        return Entrant(rule, Kind.TUNED, rule, None)
+        return rule
     told = ", ".join(f"{name}={json.dumps(value)}" for name, value in parameters.items())
-    return Entrant(f"{rule} ({told or 'given'})", Kind.GIVEN, rule, parameters)
+    return f"{rule} ({told or 'given'})"
 
 
 def set_entrants(rules: Mapping[str, RuleParameters], kind: Kind) -> list[Entrant]:

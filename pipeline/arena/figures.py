@@ -13,7 +13,12 @@ _NO_TIME = float("nan")
 
 
 class Figures(NamedTuple):
-    """All test episodes together. Percentiles are over answered requests, NaN without any."""
+    """All test episodes together. Percentiles are over answered requests, NaN without any.
+
+    `..._per_hour` and `..._per_s` are totals by hour or second of arrivals: what is spent while the
+    last answers drain counts, as in the cost, but that time does not. So replica-hours per hour are
+    the replicas on, on average, but for the drain.
+    """
 
     goodput_rps: float
     slo_attainment: float  # each class by its own SLO
@@ -23,9 +28,12 @@ class Figures(NamedTuple):
     response_p99_s: float
     ttft_p95_s: float  # NaN unless continuous batching
     tpot_p95_s: float
-    replica_hours: float
-    bill: float
-    energy_j: float
+    replica_hours_per_hour: float
+    bill_per_hour: float
+    energy_j_per_s: float
+    total_replica_hours: float  # of all test episodes, as the two below
+    total_bill: float
+    total_energy_j: float
     decisions: int
     by_class: dict[str, dict[str, float]]  # `ClassMetrics`, and `TokenMetrics` where there are any
     reward_terms: dict[str, float]  # of an episode, on average
@@ -66,9 +74,12 @@ def figures_of(outcome: Outcome, trial: Trial) -> Figures:
         response_p99_s=p99_s,
         ttft_p95_s=ttft_s,
         tpot_p95_s=tpot_s,
-        replica_hours=terms["replica_seconds"] * episodes / 3600.0,
-        bill=terms["bill"] * episodes,
-        energy_j=terms["energy_j"] * episodes,
+        replica_hours_per_hour=terms["replica_seconds"] / trial.horizon_s,
+        bill_per_hour=terms["bill"] / trial.horizon_s * 3600.0,
+        energy_j_per_s=terms["energy_j"] / trial.horizon_s,
+        total_replica_hours=terms["replica_seconds"] * episodes / 3600.0,
+        total_bill=terms["bill"] * episodes,
+        total_energy_j=terms["energy_j"] * episodes,
         decisions=int(outcome.rollout.decisions.sum()),
         by_class=dict(zip(scenario.class_names, told, strict=True)),
         reward_terms=terms,

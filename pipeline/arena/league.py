@@ -1,5 +1,6 @@
 """The league of a scenario: costs with paired intervals, and what they leave for a learner."""
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -8,20 +9,19 @@ import numpy as np
 from pipeline.arena.contest import Contest
 from pipeline.arena.entrants import Entrant, Kind
 from pipeline.arena.figures import Figures
+from pipeline.arena.sentences import DUST, margin_sentence, optimum_sentence, room_sentence
+from pipeline.arena.standing import BASELINES, CONTENDERS, Share, Standing
 from pipeline.randomness import stream
-from pipeline.reporting.text import plural, signed_percent
+from pipeline.reporting.text import signed_percent
+from pipeline.validation.evaluation import Trial
 from pipeline.validation.intervals import Interval, expanded_tail, mean_interval
 from pipeline.validation.tuning import TunedRule
-from simulator.policies.space import RuleParameters
+from simulator.reward import reward_term_names
 
 CONFIDENCE, RESAMPLES = 0.95, 2000
-_DUST = 1e-9  # share of a cost that is rounding
-NEAR = 0.03  # share of the cost that is not worth a learner
 OPTIMAL = ("smdp_rvi",)  # as yardsticks these are the optimum of what they are told
 # Rules without any thought of the future, by the kind of their decisions.
 SIMPLE = {"dispatch": ("c_mu", "fifo"), "route": ("shortest_queue",), "tune": ()}
-CONTENDERS = (Kind.TUNED, Kind.GIVEN)  # who may be called the best heuristic
-BASELINES = (Kind.PAPER, Kind.LOGGED)  # whom it is held against
 
 
 class Result(NamedTuple):
@@ -33,28 +33,6 @@ class Result(NamedTuple):
     figures: Figures
 
 
-class Standing(NamedTuple):
-    """One entrant in the league."""
-
-    name: str
-    kind: Kind
-    rule: str
-    parameters: RuleParameters
-    cost_per_s: Interval
-    difference: Interval  # to the first, on the same episodes
-    tie: bool  # not surely worse than the first
-    validation_reward_per_s: float | None  # of a tuned one
-    evaluations: int  # parameter settings tried, 0 unless tuned
-    figures: Figures
-
-
-class Share(NamedTuple):
-    """What one entrant costs less than another, as a share of the other's cost."""
-
-    of: str
-    share: Interval
-
-
 class League(NamedTuple):
     """A scenario's league and what it says."""
 
@@ -62,6 +40,7 @@ class League(NamedTuple):
     why: str
     decision: str
     class_names: tuple[str, ...]
+    weighed: tuple[str, ...]  # reward terms that the objective gives a weight
     episodes: int
     windows: int  # of the test split, that its episodes show
     tuning_episodes: int
@@ -72,7 +51,7 @@ class League(NamedTuple):
     alike: list[list[str]]  # names of those that cost the same in every test episode
     best: str  # the best heuristic, baselines and yardsticks apart
     margins: list[Share]  # what it saves of the cost of each baseline
-    headroom: Share | None  # what the optimum saves of the cost of the best heuristic
+    headroom: Share | None  # what the optimum saves of the cost of the cheapest but yardsticks
     sentences: list[str]
 
 
@@ -94,14 +73,18 @@ def build_league(contest: Contest, results: Sequence[Result], budget: int, seed:
         if result.entrant.kind in BASELINES
     ]
     optimum = next((result for result in ranked if _is_optimum(result.entrant)), None)
+    leader = next(result for result in ranked if result.entrant.kind != Kind.YARDSTICK)
     headroom = None
+    room = room_sentence(standings, SIMPLE[test.scenario.decision])
     if optimum is not None:
-        headroom = Share(optimum.entrant.name, resampling.saved(optimum, best))
+        headroom = Share(optimum.entrant.name, resampling.saved(optimum, leader))
+        room = optimum_sentence(leader.entrant.name, headroom)
     return League(
         scenario=contest.name,
         why=contest.why,
         decision=str(test.scenario.decision),
         class_names=test.scenario.class_names,
+        weighed=_weighed(test),
         episodes=len(test.window),
         windows=len(np.unique(test.window)),
         tuning_episodes=len(contest.trials["train"].window),
@@ -113,11 +96,14 @@ def build_league(contest: Contest, results: Sequence[Result], budget: int, seed:
         best=best.entrant.name,
         margins=margins,
         headroom=headroom,
-        sentences=[
-            _margin_sentence(best.entrant.name, margins),
-            _headroom_sentence(best, ranked, headroom, SIMPLE[test.scenario.decision]),
-        ],
+        sentences=[margin_sentence(best.entrant.name, margins, standings), room],
     )
+
+
+def _weighed(trial: Trial) -> tuple[str, ...]:
+    names = reward_term_names(trial.scenario.class_names)
+    weights = trial.reward.weights.tolist()
+    return tuple(name for name, weight in zip(names, weights, strict=True) if weight)
 
 
 class _Resampling:
@@ -167,7 +153,7 @@ def _saved(cheap: np.ndarray, dear: np.ndarray, windows: np.ndarray) -> np.ndarr
 
 def _standing(result: Result, first: Result, resampling: _Resampling) -> Standing:
     entrant, tuned = result.entrant, result.tuned
-    dust = _DUST * float(np.abs(first.cost_per_s).max())
+    dust = DUST * float(np.abs(first.cost_per_s).max())
     difference = resampling.mean(result.cost_per_s - first.cost_per_s, dust)
     return Standing(
         entrant.name,
@@ -191,7 +177,7 @@ def _alike(ranked: Sequence[Result]) -> list[list[str]]:
     groups: list[list[Result]] = []
     for result in ranked:
         cost = result.cost_per_s
-        dust = _DUST * float(np.abs(cost).max())
+        dust = DUST * float(np.abs(cost).max())
         for group in groups:
             if np.abs(group[0].cost_per_s - cost).max() <= dust:
                 group.append(result)
@@ -207,51 +193,7 @@ def _is_optimum(entrant: Entrant) -> bool:
 
 def share_in_words(share: Interval) -> str:
     """`+4.2% (+3.1% to +5.0%)`."""
+    if math.isnan(share.mean):
+        return "nothing to compare"
     mean, low, high = (signed_percent(value) for value in share)
     return f"{mean} ({low} to {high})"
-
-
-def _margin_sentence(best: str, margins: Sequence[Share]) -> str:
-    if not margins:
-        return f"Best heuristic: {best}. There are no baselines to hold it against."
-    names: dict[str, list[str]] = {}  # often several baselines do the same
-    for margin in margins:
-        names.setdefault(share_in_words(margin.share), []).append(margin.of)
-    saved = "; ".join(f"{share} of {_listed(of)}" for share, of in names.items())
-    return f"Best heuristic: {best}. It saves of the cost of the baselines: {saved}."
-
-
-def _listed(names: Sequence[str]) -> str:
-    *others, last = names
-    return f"{', '.join(others)} and {last}" if others else last
-
-
-def _headroom_sentence(
-    best: Result,
-    ranked: Sequence[Result],
-    headroom: Share | None,
-    simple: Sequence[str],
-) -> str:
-    """What is left for a learner: exactly where the optimum takes part, else by simple rules."""
-    name, everyone = best.entrant.name, np.arange(len(best.cost_per_s))
-    of_best = best.cost_per_s
-    if headroom is not None:
-        share, of = headroom.share, headroom.of
-        if share.high < 0:
-            return f"{of} costs more than {name}: it is not the optimum of this scenario."
-        told = f"{of} is the optimum: a learner can save {share_in_words(share)} of {name}'s cost"
-        return f"{told}, less than {NEAR:.0%}." if share.high < NEAR else f"{told}."
-    for result in ranked:
-        entrant = result.entrant
-        near = entrant.rule in simple or entrant.kind == Kind.YARDSTICK
-        if near and result is not best and abs(_saved(of_best, result.cost_per_s, everyone)) < NEAR:
-            return (
-                f"{entrant.name} is within {NEAR:.0%} of {name}: a learner has less than "
-                f"{NEAR:.0%} left, as far as these policies can tell."
-            )
-    if best.entrant.rule in simple:
-        rivals = sum(result.entrant.kind in CONTENDERS for result in ranked) - 1
-        return (
-            f"{name} is the best itself; of {plural(rivals, 'other heuristic')} none gains on it."
-        )
-    return f"No optimum is known here and no simple rule is near {name}: a learner may have room."

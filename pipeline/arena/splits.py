@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from pipeline.description import KINDS, workload_from
 from pipeline.traces import Trace, missing_file
 from simulator.checks import check
@@ -16,7 +18,8 @@ def split_workloads(
 ) -> dict[str, Workload]:
     """The workload of each split for these classes; ValueError naming the field at fault.
 
-    A section is that of a workload, or `same_as` another split, which must have one of its own. A
+    A section is that of a workload, or `same_as` another split, which must have one of its own:
+    with nothing else it is the very workload, with other fields the section with these replaced. A
     stretch of a trace must be as long as an episode.
     """
     workloads = {
@@ -24,13 +27,15 @@ def split_workloads(
         for split, section in _own_sections(given, key).items()
     }
     for split, workload in workloads.items():
+        check(_has_traffic(workload), f"{key}.{split}", given[split], "nothing arrives")
+    for split, workload in workloads.items():
         if isinstance(workload, TraceWorkload):
             needed_s = horizon_s * workload.rate_scale
             rule = f"an episode of {horizon_s:g} s needs {needed_s:g} s of the trace"
             span = f"{key}.{split}.to_s - from_s"
             check(needed_s <= workload.span_s, span, workload.span_s, rule)
-    sources = (given[split]["same_as"] if _is_same(given[split]) else split for split in SPLITS)
-    return {split: workloads[source] for split, source in zip(SPLITS, sources, strict=True)}
+    sources = {split: split if split in workloads else given[split]["same_as"] for split in SPLITS}
+    return {split: workloads[source] for split, source in sources.items()}
 
 
 def missing_trace(given: Any) -> str | None:
@@ -59,16 +64,42 @@ def _own_sections(given: Any, key: str) -> dict[str, Any]:
     for split in SPLITS:
         if split not in given:
             raise ValueError(f"{key}.{split}: must be given")
-    own = [split for split in SPLITS if not _is_same(given[split])]
+    own = {split: _without_source(given[split]) for split in SPLITS if not _leans(given[split])}
+    sections = dict(own)
     for split in SPLITS:
         if split not in own:
             source = given[split]["same_as"]
             rule = f"must be another split, with a workload of its own: {', '.join(own) or 'none'}"
-            check(source in own, f"{key}.{split}.same_as", source, rule)
-            check(len(given[split]) == 1, f"{key}.{split}", given[split], "same_as stands alone")
-    return {split: given[split] for split in own}
+            check(source in tuple(own), f"{key}.{split}.same_as", source, rule)
+            fields = _without_source(given[split])
+            if fields:
+                sections[split] = merged(own[source], fields)
+    return sections
 
 
-def _is_same(section: Any) -> bool:
-    """Whether the section says no more than which split it equals."""
-    return isinstance(section, Mapping) and "same_as" in section
+def merged(section: Any, fields: Any) -> Any:
+    """The section with these fields in the place of its own, in sections within it too.
+
+    Fields with a `kind` are another section as a whole: those of one kind mean nothing to another.
+    """
+    if not isinstance(section, Mapping) or not isinstance(fields, Mapping) or "kind" in fields:
+        return fields
+    replaced = {name: merged(section.get(name), value) for name, value in fields.items()}
+    return {**section, **replaced}
+
+
+def _leans(section: Any) -> bool:
+    """Whether the section needs that of the split it names; one of a new kind does not."""
+    return isinstance(section, Mapping) and "same_as" in section and "kind" not in section
+
+
+def _without_source(section: Any) -> Any:
+    if not isinstance(section, Mapping):
+        return section  # which `workload_from` refuses
+    return {name: value for name, value in section.items() if name != "same_as"}
+
+
+def _has_traffic(workload: Workload) -> bool:
+    """Whether any of its rates is above 0."""
+    fields = ("rate_rps", "low_rps", "high_rps")
+    return any(np.any(np.asarray(getattr(workload, field, 0.0)) > 0) for field in fields)

@@ -1,12 +1,13 @@
 """The named scenarios of the arena, read from conf/scenario/arena and checked."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from pipeline.arena.splits import missing_trace, split_workloads
-from pipeline.description import scenario_from
+from pipeline.description import did_you_mean, meant, scenario_from
 from pipeline.stage import CONF, compose_config
 from simulator.checks import check
 from simulator.policies.registry import RULES, build_policy
@@ -15,7 +16,8 @@ from simulator.reward import TERMS, TERMS_BY_CLASS, Reward, weighted_reward
 from simulator.scenario import Scenario
 from simulator.workload import Workload
 
-SECTION = "arena_scenario"
+SUITE = CONF / "scenario" / "arena"
+SECTION = "arena_scenario"  # where a file stands in the composed configuration
 NEEDED = (
     "why",
     "horizon_s",
@@ -49,7 +51,12 @@ class ArenaScenario:
 
 def scenario_names() -> list[str]:
     """The names of the suite's scenarios, sorted."""
-    return sorted(path.stem for path in (CONF / "scenario" / "arena").glob("*.yaml"))
+    return sorted(path.stem for path in SUITE.glob("*.yaml"))
+
+
+def reason_for(name: str) -> str:
+    """Where a user meets the scenario: its `why`; ValueError where the file cannot be read."""
+    return str(_composed(name).get("why", ""))
 
 
 def missing_files(name: str, overrides: Sequence[str] = ()) -> str | None:
@@ -65,24 +72,22 @@ def load_arena_scenario(name: str, overrides: Sequence[str] = ()) -> ArenaScenar
     """
     given = _composed(name, overrides)
     for key in given:
-        rule = f"no such field; it may be {', '.join(SECTIONS)}"
-        check(key in SECTIONS, f"{SECTION}.{key}", given[key], rule)
+        rule = f"no such field; {did_you_mean(key, SECTIONS)}it may be {', '.join(SECTIONS)}"
+        check(key in SECTIONS, key, given[key], rule)
     for key in NEEDED:
         if key not in given:
-            raise ValueError(f"{SECTION}.{key}: must be given")
+            raise ValueError(f"{key}: must be given")
     why = given["why"]
-    check(isinstance(why, str) and why != "", f"{SECTION}.why", why, "must be a sentence")
+    check(isinstance(why, str) and why != "", "why", why, "must be a sentence")
     horizon_s = _seconds(given, "horizon_s")
-    check(horizon_s > 0, f"{SECTION}.horizon_s", horizon_s, "must be above 0")
-    scenario = scenario_from(given["scenario"], f"{SECTION}.scenario")
+    check(horizon_s > 0, "horizon_s", horizon_s, "must be above 0")
+    scenario = scenario_from(given["scenario"], "scenario")
     return ArenaScenario(
         name=name,
         why=why,
         scenario=scenario,
         reward=_reward(given["objective"], scenario),
-        workloads=split_workloads(
-            given["splits"], scenario.class_names, horizon_s, f"{SECTION}.splits"
-        ),
+        workloads=split_workloads(given["splits"], scenario.class_names, horizon_s, "splits"),
         horizon_s=horizon_s,
         drain_s=_seconds(given, "drain_s"),
         episodes=_count(given, "episodes", 2),  # one has no interval
@@ -93,21 +98,59 @@ def load_arena_scenario(name: str, overrides: Sequence[str] = ()) -> ArenaScenar
     )
 
 
-def _composed(name: str, overrides: Sequence[str]) -> dict[str, Any]:
+def unknown_name(name: str, known: Sequence[str]) -> str:
+    """What to tell somebody who asks for a scenario that there is none of."""
+    if (SUITE / f"{name}.yml").exists():
+        return f"rename {name}.yml to {name}.yaml: files with another ending are not read"
+    return f"{did_you_mean(name, known)}must be one of {', '.join(known)}"
+
+
+def _composed(name: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
     """The plain values of the file, with the overrides applied."""
     known = scenario_names()
-    check(name in known, "scenario", name, f"must be one of {', '.join(known)}")
+    check(name in known, "scenario", name, unknown_name(name, known))
     composed = [f"+scenario/arena@{SECTION}={name}"]
+    composed += [_override(override) for override in overrides]
+    try:
+        plain: Any = _plain(compose_config(composed)[SECTION])
+    except ValueError as error:
+        if overrides:
+            _check_taken_away(_composed(name), overrides)
+        raise ValueError(str(error).replace(f"{SECTION}.", "")) from None
+    check(isinstance(plain, dict), "scenario", name, "its file must be a section with keys")
+    return dict(plain)
+
+
+def _override(override: str) -> str:
+    """The override as the composition wants it; ValueError for what can be none."""
+    sign = "~" if override.startswith("~") else "++"
+    # A field that the file leaves out has its default there, and may be given all the same.
+    field = override.lstrip("+~").removeprefix(f"{SECTION}.")
+    path, equals, value = field.partition("=")
+    dotted = re.sub(r"\[(\d+)\]", r".\1", path)
+    check(path == dotted, "override", override, f"write lists as {dotted}{equals}{value}")
+    first = path.partition(".")[0]
+    told = f"no such field of an arena scenario; it may be {', '.join(SECTIONS)}"
+    within = [each.name for each in fields(Scenario)]
+    near = meant(first, SECTIONS) or f"scenario.{meant(first, within)}"
+    if near != "scenario.None":
+        told = told.replace("it may", f"did you mean {near}? it may")
+    check(first in SECTIONS, "override", override, told)
+    return f"{sign}{SECTION}.{field}"
+
+
+def _check_taken_away(plain: Any, overrides: Sequence[str]) -> None:
+    """Raises ValueError for the first override that takes away what the file does not have."""
     for override in overrides:
-        field = override.lstrip("+~").removeprefix(f"{SECTION}.")
-        first = field.partition("=")[0].partition(".")[0]
-        rule = f"no such field of an arena scenario; it may be {', '.join(SECTIONS)}"
-        check(first in SECTIONS, "override", override, rule)
-        # A field that the file leaves out has its default there, and may be given all the same.
-        sign = "~" if override.startswith("~") else "++"
-        composed.append(f"{sign}{SECTION}.{field}")
-    plain: dict[str, Any] = _plain(compose_config(composed)[SECTION])
-    return plain
+        section = plain
+        path = override.lstrip("~").removeprefix(f"{SECTION}.").partition("=")[0]
+        for name in path.split(".") if override.startswith("~") else ():
+            if isinstance(section, list):
+                section = {str(number): item for number, item in enumerate(section)}
+            known = list(section) if isinstance(section, dict) else []
+            told = f"{did_you_mean(name, known)}there are {', '.join(known) or 'no fields'}"
+            check(name in known, "override", override, f"nothing to take away; {told}")
+            section = section[name]
 
 
 def _plain(value: Any) -> Any:
@@ -123,24 +166,25 @@ def _seconds(given: Mapping[str, Any], field: str) -> float:
     value = given[field]
     number = isinstance(value, int | float) and not isinstance(value, bool)
     holds = number and math.isfinite(value) and value >= 0
-    check(holds, f"{SECTION}.{field}", value, "must be finite and at least 0")
+    check(holds, field, value, "must be finite and at least 0")
     return float(value)
 
 
 def _count(given: Mapping[str, Any], field: str, low: int) -> int:
     value: Any = given[field]
     holds = type(value) is int and value >= low
-    check(holds, f"{SECTION}.{field}", value, f"must be a whole number of at least {low}")
+    check(holds, field, value, f"must be a whole number of at least {low}")
     return int(value)
 
 
 def _reward(given: Any, scenario: Scenario) -> Reward:
     """Minus the objective: what one unit of each reward term costs, its sign turned."""
-    key = f"{SECTION}.objective"
+    key = "objective"
     check(isinstance(given, Mapping), key, given, "must be a section with a cost per reward term")
     for term, cost in given.items():
         known = (*TERMS_BY_CLASS, *TERMS)
-        check(term in known, f"{key}.{term}", cost, f"the terms are {', '.join(known)}")
+        told = f"{did_you_mean(term, known)}the terms are {', '.join(known)}"
+        check(term in known, f"{key}.{term}", cost, told)
         number = isinstance(cost, int | float) and not isinstance(cost, bool)
         check(number and math.isfinite(cost), f"{key}.{term}", cost, "must be a finite number")
     check(any(given.values()), key, dict(given), "needs a term that costs something")
@@ -152,27 +196,27 @@ def _reward(given: Any, scenario: Scenario) -> Reward:
 def _rules(given: Mapping[str, Any], field: str, scenario: Scenario) -> dict[str, RuleParameters]:
     """Rules with the parameters given; each is built once, so that a wrong one is refused here."""
     rules = given.get(field) or {}
-    key = f"{SECTION}.{field}"
-    check(isinstance(rules, Mapping), key, rules, "must be a section with a key per rule")
+    check(isinstance(rules, Mapping), field, rules, "must be a section with a key per rule")
     built = {}
     for name, parameters in rules.items():
         parameters = {} if parameters is None else parameters
         rule = "must be a section with the rule's parameters"
-        check(isinstance(parameters, Mapping), f"{key}.{name}", parameters, rule)
+        check(isinstance(parameters, Mapping), f"{field}.{name}", parameters, rule)
         try:
             build_policy(name, scenario, parameters)
         except ValueError as error:
-            raise ValueError(f"{key}: {error}") from None
+            raise ValueError(f"{field}: {error}") from None
         built[name] = dict(parameters)
     return built
 
 
 def _names(given: Any) -> tuple[str, ...] | None:
-    key = f"{SECTION}.policies"
+    key = "policies"
     if given is None:
         return None
     listed = isinstance(given, list) and all(isinstance(name, str) for name in given)
     check(listed and len(given) > 0, key, given, "must be null, or a list of rules")
     for name in given:
-        check(name in RULES, key, name, f"must be one of {', '.join(RULES)}")
+        told = f"{did_you_mean(name, RULES)}must be one of {', '.join(RULES)}"
+        check(name in RULES, key, name, told)
     return tuple(given)

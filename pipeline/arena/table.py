@@ -1,4 +1,4 @@
-"""The league as a table of at most 120 columns: boxed on a terminal, plain elsewhere."""
+"""The league as a table of 120 columns, or as many as a wider terminal has."""
 
 import math
 import shutil
@@ -10,13 +10,19 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from pipeline.arena.entrants import Kind
-from pipeline.arena.league import League, Standing
+from pipeline.arena.entrants import NAME_LETTERS
+from pipeline.arena.league import League
+from pipeline.arena.standing import Standing
 from pipeline.reporting.text import ABSENT, MINUS, parameters_in_words, plural
 
 WIDTH = 120
 _GAP = 2
-_NAME = 34  # letters of a policy's name
+# Heads, fields of `Figures` and reward terms of what is spent, the first to be dropped last.
+_SPENT = (
+    ("replica-h/h", "replica_hours_per_hour", "replica_seconds"),
+    ("bill/h", "bill_per_hour", "bill"),
+    ("J/s", "energy_j_per_s", "energy_j"),
+)
 
 
 class _Column(NamedTuple):
@@ -27,10 +33,24 @@ class _Column(NamedTuple):
     spare: int = 0  # 0: stays
 
 
+class LeagueTable(NamedTuple):
+    """The columns that there is room for, and the heads of those left out."""
+
+    heads: list[str]
+    rows: list[list[str]]
+    left_out: list[str]
+
+
+def page_width() -> int:
+    """`WIDTH`, or what a wider terminal has; COLUMNS says so for a pipe."""
+    return max(WIDTH, shutil.get_terminal_size().columns)
+
+
 def print_league(league: League) -> None:
     """The table, the parameters of its policies, and what follows."""
     title = f"{league.scenario}: {plural(league.episodes, 'test episode')}, budget {league.budget}"
-    print_table(title, *league_table(league))
+    heads, rows, left_out = league_table(league, page_width())
+    print_table(title, heads, rows)
     for line in parameter_lines(league):
         print(line)
     for names in league.alike:
@@ -38,10 +58,13 @@ def print_league(league: League) -> None:
         print(textwrap.fill(told, WIDTH))
     for sentence in league.sentences:
         print(textwrap.fill(sentence, WIDTH))
+    if left_out:
+        told = f"Not shown for want of room: {', '.join(left_out)} (all figures are in the JSON)."
+        print(textwrap.fill(told, WIDTH))
 
 
-def league_table(league: League) -> tuple[list[str], list[list[str]]]:
-    """Heads and rows, left-aligned up to the policy and right-aligned after it."""
+def league_table(league: League, width: int = WIDTH) -> LeagueTable:
+    """The table in `width` columns of text; what does not fit is left out."""
     columns = _columns(league)
     cells = [[column.cell(standing) for standing in league.standings] for column in columns]
     widths = [
@@ -49,16 +72,19 @@ def league_table(league: League) -> tuple[list[str], list[list[str]]]:
         for column, texts in zip(columns, cells, strict=True)
     ]
     shown = list(range(len(columns)))
-    while sum(widths[place] + _GAP for place in shown) - _GAP > WIDTH - 2:
+    while sum(widths[place] + _GAP for place in shown) - _GAP > width - 2:
         spare = max(shown, key=lambda place: columns[place].spare)
         if columns[spare].spare == 0:
             break
         shown.remove(spare)
+    heads = [column.head for column in columns]
     rows = [list(row) for row in zip(*(cells[place] for place in shown), strict=True)]
-    return [columns[place].head for place in shown], rows
+    left_out = [head for place, head in enumerate(heads) if place not in shown]
+    return LeagueTable([heads[place] for place in shown], rows, left_out)
 
 
 def _columns(league: League) -> list[_Column]:
+    """What the objective weighs stays; of the rest percentiles go first, SLO attainment last."""
     several = len(league.class_names) > 1
     slo_head = f"SLO % {'/'.join(league.class_names)}" if several else "SLO %"
     if len(slo_head) > 18:
@@ -67,20 +93,19 @@ def _columns(league: League) -> list[_Column]:
         _Column("policy", lambda standing: _cut(standing.name)),
         _Column("cost/s", lambda standing: number(standing.cost_per_s.mean)),
         _Column("more than the first", _difference),
-        _Column("goodput/s", lambda standing: number(standing.figures.goodput_rps), 3),
-        _Column(slo_head, lambda standing: _slo(standing, league.class_names)),
-        _Column("P50/P95/P99 ms", _response, 1),
-        _Column("shed %", lambda standing: f"{100 * standing.figures.shed_fraction:.1f}"),
+        _Column("goodput/s", lambda standing: number(standing.figures.goodput_rps), 7),
+        _Column(slo_head, lambda standing: _slo(standing, league.class_names), 1),
+        _Column("P50/P95/P99 ms", _response, 8),
+        _Column("shed %", lambda standing: f"{100 * standing.figures.shed_fraction:.1f}", 3),
     ]
     figures = [standing.figures for standing in league.standings]
     if any(math.isfinite(each.ttft_p95_s) for each in figures):
-        columns.append(_Column("P95 TTFT/TPOT ms", _tokens))
-    for place, (head, field) in enumerate(
-        (("replica-h", "replica_hours"), ("bill", "bill"), ("J", "energy_j"))
-    ):
+        columns.append(_Column("P95 TTFT/TPOT ms", _tokens, 2))
+    for place, (head, field, term) in enumerate(_SPENT):
         values = [getattr(each, field) for each in figures]
         if _differ(values):  # what is the same for all tells nothing
-            columns.append(_Column(head, _figure(field), 4 + place))
+            spare = 0 if term in league.weighed else 4 + place
+            columns.append(_Column(head, _figure(field), spare))
     return columns
 
 
@@ -96,7 +121,7 @@ def parameter_lines(league: League) -> list[str]:
     """The parameters of every policy and the settings that were tried to find them."""
     lines = []
     for standing in league.standings:
-        if standing.kind == Kind.GIVEN or not (standing.parameters or standing.evaluations):
+        if not (standing.parameters or standing.evaluations):
             continue
         told = f"  {standing.name}: {parameters_in_words(standing.parameters)}"
         if standing.evaluations:
@@ -173,4 +198,4 @@ def _ms(*values_s: float) -> str:
 
 
 def _cut(name: str) -> str:
-    return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
+    return name if len(name) <= NAME_LETTERS else f"{name[: NAME_LETTERS - 1]}…"

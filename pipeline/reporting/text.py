@@ -88,9 +88,25 @@ def _parameter(name: str, value: Any) -> str:
 
 
 def _number(name: str, value: Any) -> str:
+    """Three digits of what is no whole number; what is not set, the rule finds by itself."""
+    if value is None:
+        return "by its own rule"
+    if isinstance(value, list | tuple) and not value:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return "/".join(_number(name, item) for item in value)
     if name.endswith("_s") and isinstance(value, int | float):
-        return milliseconds(float(value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
+        long = math.isfinite(value) and abs(value) >= 1.0
+        return f"{_three_digits(float(value))} s" if long else milliseconds(float(value))
+    return _three_digits(value) if isinstance(value, float) else str(value)
+
+
+def _three_digits(value: float) -> str:
+    """`0.0123`, `12.3`, `12,346`: whole numbers keep all their digits."""
+    told = f"{value:,.0f}" if 999.5 <= abs(value) < 1e9 else f"{value:.3g}"
+    return told.replace("-", MINUS) if "e" not in told else told
 
 
 def rule_in_words(name: str, parameters: Mapping[str, Any]) -> str:

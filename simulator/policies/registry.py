@@ -2,7 +2,7 @@
 
 import difflib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -155,9 +155,8 @@ def build_policy(name: str, scenario: Scenario, parameters: Mapping[str, Any]) -
     that is missing or out of range, and a rule that does not fit the scenario.
     """
     if name not in RULES:
-        near = difflib.get_close_matches(name, RULES, n=1)
-        meant, fit = f"did you mean {near[0]}? " if near else "", ", ".join(fitting_rules(scenario))
-        raise ValueError(f"policy = {name!r}: {meant}it must be one of {fit}")
+        fit = ", ".join(fitting_rules(scenario))
+        raise ValueError(f"policy = {name!r}: {_meant(name, RULES)}it must be one of {fit}")
     reason = RULES[name].misfit(scenario)
     if reason is not None:
         fit = ", ".join(fitting_rules(scenario))
@@ -170,8 +169,8 @@ def build_policy(name: str, scenario: Scenario, parameters: Mapping[str, Any]) -
     }
     for parameter, value in parameters.items():
         if parameter not in known:
-            listed = ", ".join(known) or "none"
-            raise ValueError(f"{name}.{parameter} = {value!r}: no such parameter; it has: {listed}")
+            told = f"{_meant(parameter, known)}it has: {', '.join(known) or 'none'}"
+            raise ValueError(f"{name}.{parameter} = {value!r}: no such parameter; {told}")
     for parameter, field in known.items():
         if field.default is inspect.Parameter.empty and parameter not in parameters:
             raise ValueError(f"{name}.{parameter}: must be given")
@@ -179,3 +178,9 @@ def build_policy(name: str, scenario: Scenario, parameters: Mapping[str, Any]) -
         return builder(scenario, **parameters)
     except ValueError as error:
         raise ValueError(f"{name}.{error}") from None
+
+
+def _meant(given: str, known: Iterable[str]) -> str:
+    """A question whether the nearest of the known names was meant; empty where none is near."""
+    near = difflib.get_close_matches(given.lower(), list(known), n=1)
+    return f"did you mean {near[0]}? " if near else ""

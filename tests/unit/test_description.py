@@ -104,7 +104,19 @@ def test_continuous_batching_needs_its_tokens_alone() -> None:
         ({**PLAIN, "queue_capacity": True}, r"scenario\.queue_capacity = True: must be a whole"),
         ({**PLAIN, "tick_s": "5 ms"}, r"scenario\.tick_s = '5 ms': must be a number"),
         ({**PLAIN, "tick_s": math.nan}, r"scenario\.tick_s = nan: must be a number"),
-        ({**PLAIN, "decision": "rout"}, r"scenario\.decision = 'rout': must be one of dispatch"),
+        (
+            {**PLAIN, "decision": "rout"},
+            r"scenario\.decision = 'rout': did you mean route\?",
+        ),
+        (
+            {**{name: PLAIN[name] for name in PLAIN if name != "batch_sizes"}, "decision": "rout"},
+            r"^scenario\.decision = 'rout': .*must be one of dispatch, route, tune",
+        ),
+        (
+            {**PLAIN, "queues": "replica"},
+            r"^scenario\.queues = 'replica': dispatch needs a central queue",
+        ),
+        ({**PLAIN, "BATCH_SIZE": [1]}, r"scenario\.BATCH_SIZE = .* did you mean batch_sizes\?"),
         ({**PLAIN, "batch_sizes": 4}, r"scenario\.batch_sizes = 4: must be a list"),
         ({**PLAIN, "view": {"refresh_s": -1}}, r"scenario\.view\.refresh_s = -1\.0: must be"),
         ({**PLAIN, "view": 3}, r"scenario\.view = 3: must be a section"),
@@ -201,7 +213,7 @@ def test_a_workload_is_of_its_kind(description: dict[str, Any], expected: object
 @pytest.mark.parametrize(
     ("description", "message"),
     [
-        ({"kind": "poison"}, r"workload\.kind = 'poison': must be one of poisson"),
+        ({"kind": "poison"}, r"workload\.kind = 'poison': did you mean poisson\? must be"),
         ({}, r"workload\.kind = None: must be one of poisson"),
         ({"kind": "poisson"}, r"workload\.rate_rps: must be given"),
         ({"kind": "poisson", "rate_rps": {"fast": 1}}, r"workload\.rate_rps = .* fast, slow"),
@@ -216,7 +228,7 @@ def test_a_workload_is_of_its_kind(description: dict[str, Any], expected: object
         ({"kind": "poisson", "rate_rps": [1, -1]}, r"workload\.rate_rps = \(1\.0, -1\.0\)"),
         (
             {"kind": "poisson", "rate_rps": [1, 1], "sizes": [{"size": {"kind": "normal"}}, {}]},
-            r"workload\.sizes\.0\.size\.kind = 'normal': must be one of constant",
+            r"workload\.sizes\.0\.size\.kind = 'normal': .*must be one of constant",
         ),
     ],
 )

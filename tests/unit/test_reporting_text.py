@@ -72,3 +72,12 @@ def test_a_rule_without_parameters_is_its_name() -> None:
 def test_one_is_singular() -> None:
     assert plural(1, "window") == "1 window"
     assert plural(1200, "window") == "1,200 windows"
+
+
+def test_parameters_that_are_not_set_or_long_are_told_in_few_letters() -> None:
+    told = {"shares": None, "sizes": (), "weight": 0.123456, "rate_rps": 1234.5678, "count": 12345}
+    assert parameters_in_words(told) == (
+        "shares by its own rule, sizes none, weight 0.123, rate rps 1,235, count 12345"
+    )
+    assert parameters_in_words({"window_s": 33.6081, "grace_s": 60}) == "window 33.6 s, grace 60 s"
+    assert parameters_in_words({"sizes": [1, 2.5], "last": True}) == "sizes 1/2.5, last yes"

@@ -29,7 +29,7 @@ SMALL = "policies=static_cap,fifo:batch_size=2"
 def small(name: str, overrides: Sequence[str] = ()) -> ArenaScenario:
     """Two replicas, a class, a second of arrivals; `routed` routes them."""
     if name == "broken":
-        raise ValueError("arena_scenario.horizon_s = -1: must be above 0")
+        raise ValueError("horizon_s = -1: must be above 0")
     replica = Replica((0.01,), (0.005,), (0.2,), 8)
     routed = name == "routed"
     scenario = Scenario(
@@ -84,7 +84,7 @@ def test_a_league_is_printed_and_written(suite: Any, tmp_path: Path, capsys: Any
     assert all(len(line) <= 120 for line in told.splitlines() if "Written" not in line)
     written = json.loads((tmp_path / "new" / "small.json").read_text())
     names = {standing["name"] for standing in written["standings"]}
-    assert names == {"static_cap", "fifo (batch_size=2)", "static_cap (paper)"}
+    assert names == {"static_cap", "fifo (batch_size=2)", "static_cap (baseline)"}
     for standing in written["standings"]:
         assert set(standing["cost_per_s"]) == {"mean", "low", "high"}
         assert standing["evaluations"] == (2 if standing["kind"] == "tuned" else 0)
@@ -127,13 +127,21 @@ def test_all_scenarios_are_met_by_those_of_the_policies_that_fit(suite: Any) -> 
 @pytest.mark.parametrize(
     ("asked", "lines"),
     [
-        (["scenario=smal"], ["scenario = 'smal': must be one of all, broken, routed, small"]),
         (
-            ["scenario=small", "policies=fifi,fifo,gone"],
+            ["scenario=smal"],
+            ["scenario = 'smal': did you mean small? must be one of all, list, broken, routed, "],
+        ),
+        (
+            ["scenario=small", "policies=fifi,fifo,gone,FIFO"],
             [
-                "small: policy = 'fifi': did you mean fifo? it must be one of uniform_random, ",
-                "small: policy = 'gone': it must be one of uniform_random, ",
+                "policies = 'fifi': did you mean fifo? must be one of uniform_random, ",
+                "policies = 'gone': must be one of uniform_random, ",
+                "policies = 'FIFO': did you mean fifo? must be one of uniform_random, ",
             ],
+        ),
+        (
+            ["scenario=all", "policies=fifoo"],
+            ["policies = 'fifoo': did you mean fifo? must be one of uniform_random, "],
         ),
         (
             ["scenario=small", "policies=fifo:batch_size=0,fifo:size=1"],
@@ -143,7 +151,7 @@ def test_all_scenarios_are_met_by_those_of_the_policies_that_fit(suite: Any) -> 
             ["scenario=routed", "policies=c_mu"],
             ["routed: policy = 'c_mu': takes dispatch decisions, and the scenario's are route"],
         ),
-        (["scenario=broken"], ["broken: arena_scenario.horizon_s = -1: must be above 0"]),
+        (["scenario=broken"], ["broken: horizon_s = -1: must be above 0"]),
         (["scenario=small", "budget=no"], ["budget = 'no': must be a whole number, at least 1"]),
     ],
 )
@@ -171,7 +179,25 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_runs(
 
 def test_help_says_what_may_be_given(capsys: Any) -> None:
     assert main(["--help"]) == 0
-    assert "policies=" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert all(word in told for word in ("policies=", "scenario=list", "splits.test.rate_rps="))
+
+
+def test_the_list_has_a_line_for_each_scenario_also_for_one_that_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    def reason(name: str) -> str:
+        if name == "broken":
+            raise ValueError("broken.yaml: line 1, column 2: no")
+        return "Traffic comes."
+
+    monkeypatch.setattr(command, "scenario_names", lambda: ["broken", "a"])
+    monkeypatch.setattr(command, "reason_for", reason)
+    assert main(["scenario=list"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "broken  cannot be read: broken.yaml: line 1, column 2: no",
+        "a       Traffic comes.",
+    ]
 
 
 def test_the_splits_have_luck_and_traffic_of_their_own() -> None:
