@@ -26,7 +26,7 @@ _SPENT = (
 
 
 class _Column(NamedTuple):
-    """One figure of each standing. Columns that do not fit go, the highest `spare` first."""
+    """One figure of each standing. What does not fit goes below, the highest `spare` first."""
 
     head: str
     cell: Callable[[Standing], str]
@@ -34,11 +34,12 @@ class _Column(NamedTuple):
 
 
 class LeagueTable(NamedTuple):
-    """The columns that there is room for, and the heads of those left out."""
+    """The columns that there is room for, and the others by policy: no heads where none is left."""
 
     heads: list[str]
     rows: list[list[str]]
-    left_out: list[str]
+    further_heads: list[str]
+    further_rows: list[list[str]]
 
 
 def page_width() -> int:
@@ -49,8 +50,10 @@ def page_width() -> int:
 def print_league(league: League) -> None:
     """The table, the parameters of its policies, and what follows."""
     title = f"{league.scenario}: {plural(league.episodes, 'test episode')}, budget {league.budget}"
-    heads, rows, left_out = league_table(league, page_width())
-    print_table(title, heads, rows)
+    table = league_table(league, page_width())
+    print_table(title, table.heads, table.rows)
+    if table.further_heads:
+        print_table("Further figures", table.further_heads, table.further_rows)
     for line in parameter_lines(league):
         print(line)
     for names in league.alike:
@@ -58,13 +61,10 @@ def print_league(league: League) -> None:
         print(textwrap.fill(told, WIDTH))
     for sentence in league.sentences:
         print(textwrap.fill(sentence, WIDTH))
-    if left_out:
-        told = f"Not shown for want of room: {', '.join(left_out)} (all figures are in the JSON)."
-        print(textwrap.fill(told, WIDTH))
 
 
 def league_table(league: League, width: int = WIDTH) -> LeagueTable:
-    """The table in `width` columns of text; what does not fit is left out."""
+    """The table in `width` columns of text; what does not fit stands in a second one."""
     columns = _columns(league)
     cells = [[column.cell(standing) for standing in league.standings] for column in columns]
     widths = [
@@ -77,14 +77,18 @@ def league_table(league: League, width: int = WIDTH) -> LeagueTable:
         if columns[spare].spare == 0:
             break
         shown.remove(spare)
-    heads = [column.head for column in columns]
-    rows = [list(row) for row in zip(*(cells[place] for place in shown), strict=True)]
-    left_out = [head for place, head in enumerate(heads) if place not in shown]
-    return LeagueTable([heads[place] for place in shown], rows, left_out)
+    further = [place for place in range(len(columns)) if place not in shown]
+    further = [0, *further] if further else []
+    first, second = ([columns[place].head for place in part] for part in (shown, further))
+    first_rows, second_rows = (
+        [list(row) for row in zip(*(cells[place] for place in part), strict=True)]
+        for part in (shown, further)
+    )
+    return LeagueTable(first, first_rows, second, second_rows)
 
 
 def _columns(league: League) -> list[_Column]:
-    """What the objective weighs stays; of the rest percentiles go first, SLO attainment last."""
+    """What the objective weighs stays; of the rest what was spent goes first."""
     several = len(league.class_names) > 1
     slo_head = f"SLO % {'/'.join(league.class_names)}" if several else "SLO %"
     if len(slo_head) > 18:
@@ -93,9 +97,9 @@ def _columns(league: League) -> list[_Column]:
         _Column("policy", lambda standing: _cut(standing.name)),
         _Column("cost/s", lambda standing: number(standing.cost_per_s.mean)),
         _Column("more than the first", _difference),
-        _Column("goodput/s", lambda standing: number(standing.figures.goodput_rps), 7),
+        _Column("goodput/s", lambda standing: number(standing.figures.goodput_rps), 5),
         _Column(slo_head, lambda standing: _slo(standing, league.class_names), 1),
-        _Column("P50/P95/P99 ms", _response, 8),
+        _Column("P50/P95/P99 ms", _response, 4),
         _Column("shed %", lambda standing: f"{100 * standing.figures.shed_fraction:.1f}", 3),
     ]
     figures = [standing.figures for standing in league.standings]
@@ -104,7 +108,7 @@ def _columns(league: League) -> list[_Column]:
     for place, (head, field, term) in enumerate(_SPENT):
         values = [getattr(each, field) for each in figures]
         if _differ(values):  # what is the same for all tells nothing
-            spare = 0 if term in league.weighed else 4 + place
+            spare = 0 if term in league.weighed else 6 + place
             columns.append(_Column(head, _figure(field), spare))
     return columns
 

@@ -16,22 +16,24 @@ from pipeline.arena.table import (
 from tests.unit.league_results import FIGURES, league, result
 
 
-def test_the_table_fits_and_leaves_out_what_is_least_needed() -> None:
+def test_the_table_fits_and_what_is_least_needed_stands_in_a_second_one() -> None:
     long = result("shortest_queue", 123456.0, Kind.BASELINE)
     long = long._replace(entrant=long.entrant._replace(name="a" * 60))
     dear = FIGURES._replace(bill_per_hour=7.5, energy_j_per_s=1e6, replica_hours_per_hour=12.0)
     found = league(result("fifo", 10.0), long._replace(figures=dear), result("c_mu", 12.0))
-    heads, rows, left_out = league_table(found)
+    heads, rows, further_heads, further_rows = league_table(found)
     lines = plain_lines(heads, rows)
     assert max(len(line) for line in lines) <= WIDTH
     assert {"policy", "cost/s", "more than the first", "shed %"} <= set(heads)
-    assert left_out == ["goodput/s", "P50/P95/P99 ms", "bill/h", "J/s"]
-    assert league_table(found, 200).left_out == []
+    assert further_heads == ["policy", "goodput/s", "replica-h/h", "bill/h", "J/s"]
+    assert [row[0] for row in further_rows] == [row[0] for row in rows]
+    assert further_rows[2][3] == "7.500"
+    assert league_table(found, 200).further_heads == []
     # What the objective weighs stays, and what it does not goes in its place.
     weighed = found._replace(weighed=("bill", "energy_j"))
-    heads_weighed, rows_weighed, left_out_weighed = league_table(weighed)
+    heads_weighed, rows_weighed, further_weighed, _ = league_table(weighed)
     assert {"bill/h", "J/s"} <= set(heads_weighed)
-    assert "replica-h/h" in left_out_weighed
+    assert "replica-h/h" in further_weighed
     assert max(len(line) for line in plain_lines(heads_weighed, rows_weighed)) <= WIDTH
     assert [row[0] for row in rows] == ["fifo", "c_mu", "a" * 33 + "…"]
     assert rows[0][heads.index("more than the first")] == "none"
@@ -43,10 +45,10 @@ def test_the_table_fits_and_leaves_out_what_is_least_needed() -> None:
 
 
 def test_what_is_the_same_for_all_has_no_column() -> None:
-    heads, _, left_out = league_table(league(result("fifo", 10.0), result("c_mu", 12.0)))
-    assert not {"replica-h/h", "bill/h", "J/s"} & {*heads, *left_out}
+    heads, _, further, _ = league_table(league(result("fifo", 10.0), result("c_mu", 12.0)))
+    assert not {"replica-h/h", "bill/h", "J/s"} & {*heads, *further}
     paid = result("c_mu", 12.0)._replace(figures=FIGURES._replace(bill_per_hour=9.0))
-    heads, rows, _ = league_table(league(result("fifo", 10.0), paid))
+    heads, rows, *_ = league_table(league(result("fifo", 10.0), paid))
     assert [row[heads.index("bill/h")] for row in rows] == ["10.08", "9.000"]
 
 
@@ -62,15 +64,16 @@ def test_a_wider_terminal_is_used_and_a_pipe_has_120_columns(
         assert page_width() == width
 
 
-def test_what_is_left_out_is_said_below(
+def test_what_has_no_room_is_printed_below(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     dear = result("a" * 40, 123456.0)._replace(figures=FIGURES._replace(bill_per_hour=7.5))
     print_league(league(result("fifo", 10.0), dear))
-    last = capsys.readouterr().out.splitlines()[-1]
-    assert last.startswith("Not shown for want of room: ")
-    assert last.endswith(" (all figures are in the JSON).")
+    lines = capsys.readouterr().out.splitlines()
+    below = lines.index("Further figures")
+    assert "bill/h" in lines[below + 1]
+    assert lines[below + 3].split()[-1] == "7.500"
 
 
 def test_numbers_have_four_digits() -> None:
