@@ -8,14 +8,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeline.calibration.calibrate import CalibratedService, Calibration, from_json
+from pipeline.calibration.calibrate import Calibration
+from pipeline.calibration.describe import from_json
 from pipeline.calibration.log import LoggedRun, read_logged_run
+from pipeline.calibration.replica_service import CalibratedService
 from pipeline.settings import ClusterSettings, Settings, StressSettings
 from pipeline.validation.evaluation import Trial
 from pipeline.workloads import build_workload, evaluation_workloads
 from simulator.conditions import Autoscaler, DispatchDelay, Fault, Faults, Scaling, View
 from simulator.environment import Environment
-from simulator.replica import Replica
+from simulator.noise import NO_PATH
+from simulator.replica import LatencyTable, Replica
 from simulator.reward import TERMS, Reward, paper_reward, weighted_reward
 from simulator.scenario import (
     ClassChoice,
@@ -51,10 +54,17 @@ def build_scenario(
     More replicas than the log has repeat its replicas in turn. Raises ValueError where a request
     class of the log has no SLO or weight, or the log's system.json lacks a key that is null here.
     """
+    if calibration.tokens is not None:
+        raise ValueError(
+            "calibration.source: the log is of continuous batching; calibrate fits it, but tune, "
+            "replay and all after them take whole batches"
+        )
     facts = {key: _fact(settings, calibration, key, as_logged) for key in _CLUSTER_KEYS}
     _check_classes(settings, calibration.class_names)
     cluster = ClusterSettings() if as_logged else settings.cluster
     logged = len(calibration.service)
+    # Who asks for spells of an own share gets these, and the noise of each replica and class alone.
+    path = calibration.noise_path if cluster.spell_share is None else NO_PATH
     scenario = Scenario(
         request_classes=tuple(
             RequestClass(name, settings.scenario.slo_s[name], settings.reward.class_weight[name])
@@ -65,6 +75,7 @@ def build_scenario(
                 calibration.service[number % logged],
                 int(facts["max_batch_size"]),
                 cluster.price_per_hour,
+                measured_noise=path.exists,
             )
             for number in range(int(facts["replicas"]))
         ),
@@ -74,8 +85,9 @@ def build_scenario(
         decision_epochs=DecisionEpochs(facts["decision_epochs"]),
         tick_s=float(facts["tick_s"]),
         rate_window_s=float(facts["rate_window_s"]),
-        spell_share=_either(cluster.spell_share, calibration.spells.share),
+        spell_share=0.0 if path.exists else _either(cluster.spell_share, calibration.spells.share),
         spell_time_s=_either(cluster.spell_time_s, calibration.spells.time_s),
+        noise_path=path,
     )
     return _with_conditions(scenario, cluster)
 
@@ -122,15 +134,47 @@ def _check_classes(settings: Settings, names: tuple[str, ...]) -> None:
             raise ValueError(f"{key} = {given!r}: needs the classes of the log: {', '.join(names)}")
 
 
-def _replica(cells: list[CalibratedService], max_batch_size: int, price_per_hour: float) -> Replica:
-    """A replica with the fits `[C]` of its classes."""
+def _replica(
+    cells: list[CalibratedService],
+    max_batch_size: int,
+    price_per_hour: float,
+    measured_noise: bool,
+) -> Replica:
+    """A replica with the fits `[C]` of its classes.
+
+    Where `measured_noise`, or where a lognormal does not fit, its noise is as measured. A table
+    takes the place of the line where that does not fit.
+    """
+    noises = [cell.noise for cell in cells if cell.noise is not None]
+    measured = len(noises) == len(cells) and (
+        measured_noise or any(noise.kind == "residuals" for noise in noises)
+    )
     return Replica(
         alpha_s=tuple(cell.fit.alpha_s for cell in cells),
         beta_s=tuple(cell.fit.beta_s for cell in cells),
         noise_cv=tuple(cell.fit.noise_cv for cell in cells),
         max_batch_size=max_batch_size,
         price_per_hour=price_per_hour,
+        latency_table=_tables(cells),
+        residuals=tuple(noise.residuals for noise in noises) if measured else (),
     )
+
+
+def _tables(cells: list[CalibratedService]) -> tuple[LatencyTable, ...]:
+    """The table of each class, none where a line fits all; a line is a table of two points then."""
+    choices = [cell.latency for cell in cells]
+    if all(choice is None or choice.kind != "table" for choice in choices):
+        return ()
+    return tuple(
+        choice.table.points() if choice is not None and choice.kind == "table" else _line(cell)
+        for choice, cell in zip(choices, cells, strict=True)
+    )
+
+
+def _line(cell: CalibratedService) -> LatencyTable:
+    """The fitted line as a table, which goes on along its last segment."""
+    sizes = np.array([1e-6, 1.0])
+    return tuple(zip(sizes.tolist(), cell.fit.expected_s(sizes).tolist(), strict=True))
 
 
 def _fact(settings: Settings, calibration: Calibration, key: str, as_logged: bool) -> Any:
@@ -149,6 +193,10 @@ def stressed(scenario: Scenario, service_scale: float) -> Scenario:
             replica,
             alpha_s=tuple(service_scale * value for value in replica.alpha_s),
             beta_s=tuple(service_scale * value for value in replica.beta_s),
+            latency_table=tuple(
+                tuple((size, service_scale * latency_s) for size, latency_s in table)
+                for table in replica.latency_table
+            ),
         )
         for replica in scenario.replicas
     )

@@ -37,6 +37,8 @@ TEXT, NULLABLE_TEXT = Column("string"), Column("string", nullable=True)
 NUMBER, COUNT = Column("int64"), Column("int64", low=0)  # COUNT: also microseconds, from origin
 NULLABLE_NUMBER, NULLABLE_COUNT = Column("int64", nullable=True), Column("int64", True, low=0)
 LINE = Column("int64", low=1)  # of the file, counted from 1; the row of a Parquet file
+NULLABLE_AMOUNT = Column("float64", nullable=True, low=0.0)
+FILE = Column("int32", low=0)  # its place in the files of the source
 ORIGIN = Column("string", values=("measured", "derived", "absent"))
 
 TABLES: dict[str, Table] = {
@@ -45,11 +47,13 @@ TABLES: dict[str, Table] = {
             "source": TEXT,
             "kind": Column("string", values=SOURCE_KINDS),
             "files": TEXT,  # JSON: a list of {path, sha256, record, rows_read, rows_kept, ...}
-            "license": TEXT,
+            "license": NULLABLE_TEXT,  # null: none stated
             "clock": TEXT,  # monotonic or wall
             "zone": TEXT,
             "origin": TEXT,  # ISO 8601 instant of time 0
             "system": NULLABLE_TEXT,  # JSON: system.json of a serving log
+            "derived": TEXT,  # JSON: a list of facts that are computed, not measured; see FACTS
+            "notes": TEXT,  # JSON: a list of sentences, on what the log cannot tell
             "rows_read": COUNT,
             "rows_kept": COUNT,
             "rows_rejected": COUNT,
@@ -59,38 +63,43 @@ TABLES: dict[str, Table] = {
     "requests": Table(
         {
             "source": TEXT,
+            "file": FILE,
             "line": LINE,
-            "request_id": TEXT,
+            "request_id": NULLABLE_TEXT,
             "arrival_us": COUNT,
             "request_class": NULLABLE_TEXT,
+            "replica": NULLABLE_TEXT,
             "size": Column("float64", nullable=True, low=0.0),
             "prompt_tokens": NULLABLE_COUNT,
             "output_tokens": NULLABLE_COUNT,
             "status": Column("string", values=("completed", "shed", "failed")),
             "dispatch_us": NULLABLE_COUNT,
+            "first_token_us": NULLABLE_COUNT,
             "departure_us": NULLABLE_COUNT,
             "batch_id": NULLABLE_NUMBER,
             "queue_origin": ORIGIN,  # of waiting times
             "service_origin": ORIGIN,  # of service times
         },
-        ("source", "line"),
+        ("source", "arrival_us", "file", "line"),
     ),
     "batches": Table(
         {
             "source": TEXT,
+            "file": FILE,
             "line": LINE,
             "batch_id": NUMBER,
-            "replica": Column("int32", low=0),
+            "replica": TEXT,
             "request_class": TEXT,
             "batch_size": Column("int32", low=1),
             "dispatch_us": COUNT,
             "departure_us": COUNT,
         },
-        ("source", "line"),
+        ("source", "file", "line"),
     ),
     "decisions": Table(
         {
             "source": TEXT,
+            "file": FILE,
             "line": LINE,
             "decision_id": NUMBER,
             "clock_us": COUNT,
@@ -100,7 +109,35 @@ TABLES: dict[str, Table] = {
             "propensity": Column("float64", low=0.0, high=1.0),
             "batch_id": NULLABLE_NUMBER,  # null: WAIT
         },
-        ("source", "line"),
+        ("source", "file", "line"),
+    ),
+    "profiles": Table(  # measured batch latencies, aggregated
+        {
+            "source": TEXT,
+            "file": FILE,
+            "line": LINE,
+            "request_class": NULLABLE_TEXT,
+            "replica": NULLABLE_TEXT,
+            "batch_size": Column("int32", low=1),
+            "latency_us": Column("float64", low=0.0),  # mean batch latency
+            "deviation_us": NULLABLE_AMOUNT,  # its standard deviation
+            "batches": NULLABLE_COUNT,  # that were measured
+            "queue_us": NULLABLE_AMOUNT,  # mean waiting time
+            "rate_rps": NULLABLE_AMOUNT,  # at which it was measured
+            "concurrency": NULLABLE_AMOUNT,
+        },
+        ("source", "file", "line"),
+    ),
+    "cold_starts": Table(
+        {
+            "source": TEXT,
+            "file": FILE,
+            "line": LINE,
+            "request_class": NULLABLE_TEXT,
+            "replica": NULLABLE_TEXT,
+            "cold_start_us": COUNT,
+        },
+        ("source", "file", "line"),
     ),
     "rejects": Table(
         {
@@ -113,7 +150,9 @@ TABLES: dict[str, Table] = {
         ("source", "file", "line"),
     ),
 }
-RECORDS = ("requests", "batches", "decisions")  # the tables that hold rows of logs
+# The tables that hold rows of logs.
+RECORDS = ("requests", "batches", "decisions", "profiles", "cold_starts")
+FACTS = ("arrival", "queue", "service", "batch", "replica", "tokens", "status")
 
 
 def check_table(name: str, frame: pl.DataFrame) -> None:

@@ -60,7 +60,8 @@ def draw_future(
     noise_z, delay_s = nothing, nothing
     if scenario.has_noise:
         share, time_s = scenario.spell_share, scenario.spell_time_s
-        noise_z = draw_noise(arrivals.arrival_s, share, time_s, streams.noise)
+        path = scenario.noise_path
+        noise_z = draw_noise(arrivals.arrival_s, share, time_s, streams.noise, path)
     delay = scenario.dispatch_delay
     if delay.exists:
         delay_s = delay.constant_s + _lognormal(delay.mean_s, delay.cv, (count,), streams.delay)

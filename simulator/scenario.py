@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from simulator.checks import check, check_whole
 from simulator.conditions import DispatchDelay, Faults, Scaling, SetPoints, View
+from simulator.noise import NoisePath
 from simulator.parameters import Parameters, build_parameters
 from simulator.replica import Replica
 
@@ -124,6 +125,7 @@ class Scenario:
     rate_window_s: float = 1.0  # time constant of the arrival-rate and utilization averages
     spell_share: float = 0.0  # of the variance of log noise, common to batches near in time
     spell_time_s: float = 1.0  # in which that correlation falls to 1/e
+    noise_path: NoisePath = field(default_factory=NoisePath)  # measured; in the place of spells
     decision: DecisionKind = DecisionKind.DISPATCH
     queues: QueuePlace = QueuePlace.CENTRAL
     may_shed: bool = False  # `dispatch`: an action gives up the oldest request of a class
@@ -177,6 +179,8 @@ class Scenario:
         check(menu[0] <= smallest, "batch_sizes", menu, f"no size fits max_batch_size {smallest}")
         check_whole("queue_capacity", self.queue_capacity, 1)
         check(0 <= self.spell_share < 1, "spell_share", self.spell_share, "must be in [0, 1)")
+        alone = self.spell_share == 0.0 or not self.noise_path.exists
+        check(alone, "spell_share", self.spell_share, "must be 0: noise_path has spells of its own")
         check_whole("replica_backlog", self.replica_backlog, 0)
         for name in ("tick_s", "rate_window_s", "spell_time_s", "control_interval_s"):
             value = getattr(self, name)

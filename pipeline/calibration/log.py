@@ -1,79 +1,127 @@
-"""A serving log as arrays: what the calibration and the replay of the log read."""
+"""A log of any source as arrays: what the calibration and the replay of the log read."""
 
 import json
-import math
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
+from pipeline.calibration.log_batches import LoggedBatches, find_batches
+from pipeline.calibration.log_system import duration_s, system_of_log
+from pipeline.settings import CLASS_NAME
+from simulator.checks import check
 from simulator.workload import Arrivals
 
+__all__ = [
+    "LoggedBatches",
+    "LoggedRequests",
+    "LoggedRun",
+    "read_cold_starts",
+    "read_logged_run",
+]
+
+ONE_CLASS = "all"  # of a log that names no request class
 _US = 1e6  # microseconds in a second
 _COMPLETED = pl.col("status") == "completed"
 
 
-class LoggedBatches(NamedTuple):
-    """The batches of a log in the order of their dispatch."""
+class LoggedRequests(NamedTuple):
+    """What came of each request of a log, in the order of arrival; NaN or -1: not known."""
 
-    replica: np.ndarray  # [n] -1 where the log does not say
-    request_class: np.ndarray  # [n]
-    total_size: np.ndarray  # [n] sum of the sizes of its requests
-    dispatch_s: np.ndarray  # [n] s
-    service_s: np.ndarray  # [n] s
+    dispatch_s: np.ndarray  # [R] s
+    first_token_s: np.ndarray  # [R] s
+    departure_s: np.ndarray  # [R] s, of completed requests
+    replica: np.ndarray  # [R]
+    batch: np.ndarray  # [R] its place in the batches
+    completed: np.ndarray  # [R] bool
 
 
 class LoggedRun(NamedTuple):
-    """A serving log: the system that ran, what arrived, and what came of it."""
+    """A log: the system that ran, what arrived, and what came of it."""
 
-    system: dict[str, Any]  # system.json
+    system: dict[str, Any]  # system.json, or what the log shows of it
     duration_s: float  # all arrivals are before it
     arrivals: Arrivals
     response_s: np.ndarray  # [R] s, NaN where shed, failed or unanswered
     batches: LoggedBatches
+    requests: LoggedRequests | None = None
+    batches_from: str = "recorded"  # how the batches are known; see log_batches
+    assumed: tuple[str, ...] = ()  # what the system was taken to be, in sentences
+
+    @property
+    def continuous(self) -> bool:
+        """True where the log tells of tokens: first tokens, and how many each request has.
+
+        Where none has a second token, as of a model of embeddings, nothing decodes.
+        """
+        tokens = self.arrivals.output_tokens
+        if self.requests is None or len(tokens) == 0 or tokens.max() < 2:
+            return False
+        return bool((~np.isnan(self.requests.first_token_s)).any())
 
 
 def read_logged_run(tables: Path, source: str) -> LoggedRun:
     """The log called `source` from the canonical tables (Parquet) in the folder `tables`.
 
-    Raises ValueError where the source is absent, is no serving log, or lacks what calibration
-    needs: `system`, dispatch and departure times.
+    Raises ValueError where the source is absent or lacks what calibration needs: departure times
+    of completed requests.
     """
     sources = _of_source(tables, "sources", source)
-    if sources.is_empty() or sources["system"][0] is None:
-        raise ValueError(f"calibration.source = {source!r}: must be an ingested serving log")
-    system = json.loads(sources["system"][0])
+    key = f"calibration.source = {source!r}"
+    if sources.is_empty():
+        raise ValueError(f"{key}: must be an ingested source; run.sources says which are")
     requests = _of_source(tables, "requests", source)
-    batches = _batches(_of_source(tables, "batches", source), requests)
-    _check_times(source, requests, batches)
-    names = list(system["request_classes"])
+    _check_times(key, requests)
+    # A serving log states its whole system; other sources a few facts of it, or none.
+    stated = {} if sources["system"][0] is None else json.loads(sources["system"][0])
+    whole = "request_classes" in stated
+    names = list(stated["request_classes"]) if whole else _class_names(key, requests)
+    replicas = _replica_names(requests, _of_source(tables, "batches", source))
+    arrays = _requests(requests, names, replicas)
+    batches, batch, batches_from = find_batches(
+        key, requests, _of_source(tables, "batches", source), arrays, names, replicas
+    )
+    assumed: tuple[str, ...] = ()
+    system = stated
+    if not whole:
+        sizes = np.bincount(batch[batch >= 0])
+        shown, assumed = system_of_log(names, replicas, arrays, sizes, batches_from)
+        system = {**shown, **stated}
+        if not replicas and "replicas" not in stated:
+            assumed = (*assumed, "one replica: the log names none")
     return LoggedRun(
         system,
-        _duration_s(system, requests, batches),
-        Arrivals(
-            requests["arrival_us"].to_numpy() / _US,
-            _class_numbers(requests, names),
-            requests.select(_size()).to_series().to_numpy(),
+        duration_s(system, requests),
+        _arrivals(requests, names),
+        _seconds(requests.select(_response_us()).to_series()),
+        batches,
+        LoggedRequests(
+            arrays["dispatch_s"],
+            arrays["first_token_s"],
+            arrays["departure_s"],
+            arrays["replica"],
+            batch,
+            requests.select(_COMPLETED).to_series().to_numpy(),
         ),
-        requests.select(_response_us() / _US).to_series().fill_null(float("nan")).to_numpy(),
-        LoggedBatches(
-            batches["replica"].to_numpy(),
-            _class_numbers(batches, names),
-            batches["total_size"].to_numpy(),
-            batches["dispatch_us"].to_numpy() / _US,
-            (batches["departure_us"] - batches["dispatch_us"]).to_numpy() / _US,
-        ),
+        batches_from,
+        assumed,
     )
 
 
+def read_cold_starts(tables: Path) -> tuple[float, ...]:
+    """All measured cold starts in s, of whatever source; those of 0 are none."""
+    files = sorted((tables / "cold_starts").glob("*.parquet"))
+    if not files:
+        return ()
+    starts_us = pl.read_parquet(files, glob=False)["cold_start_us"]
+    return tuple((starts_us.filter(starts_us > 0) / _US).to_list())
+
+
 def _of_source(tables: Path, name: str, source: str) -> pl.DataFrame:
-    return pl.read_parquet(tables / f"{name}.parquet").filter(pl.col("source") == source)
-
-
-def _size() -> pl.Expr:
-    """A request without a size has the fixed cost 1 of its class."""
-    return pl.col("size").fill_null(1.0)
+    file = tables / name / f"{source}.parquet"
+    return pl.read_parquet(file) if file.is_file() else pl.DataFrame()
 
 
 def _response_us() -> pl.Expr:
@@ -81,69 +129,89 @@ def _response_us() -> pl.Expr:
     return pl.when(_COMPLETED).then(pl.col("departure_us") - pl.col("arrival_us"))
 
 
-def _batches(batches: pl.DataFrame, requests: pl.DataFrame) -> pl.DataFrame:
-    """Batches with their total size; rebuilt from the requests where the log has no batches."""
-    by_batch = (
-        requests.drop_nulls("batch_id")
-        .group_by("batch_id")
-        .agg(
-            _size().sum().alias("total_size"),
-            pl.len().alias("members"),
-            pl.col("request_class").first(),
-            pl.col("dispatch_us").filter(_COMPLETED).min(),
-            pl.col("departure_us").filter(_COMPLETED).max(),
-        )
-    )
-    if batches.is_empty():
-        found = by_batch.drop_nulls().with_columns(pl.lit(-1, pl.Int32).alias("replica"))
-    else:
-        found = batches.join(
-            by_batch.select("batch_id", "total_size", "members"), on="batch_id", how="left"
-        )
-        # Ingest may have rejected requests of a batch: they count as large as the others in it
-        # on average, and 1 each where none is left.
-        complete = pl.col("total_size") * pl.col("batch_size") / pl.col("members")
-        found = found.with_columns(complete.fill_null(pl.col("batch_size")).alias("total_size"))
-    return found.sort("dispatch_us", "batch_id")
-
-
-def _check_times(source: str, requests: pl.DataFrame, batches: pl.DataFrame) -> None:
+def _check_times(key: str, requests: pl.DataFrame) -> None:
     """Raises ValueError where a time that calibration or its check needs was not logged."""
-    key = f"calibration.source = {source!r}"
     if requests.is_empty():
         raise ValueError(f"{key}: the log holds no request")
     if requests.select(_response_us().is_null().all()).item():
         raise ValueError(f"{key}: needs departure_us in completed requests; the log has none")
-    if batches.is_empty():
-        raise ValueError(
-            f"{key}: needs dispatch_us, departure_us and batch_id in "
-            "requests, or the records of batches; the log has neither"
-        )
-    instant = batches.filter(pl.col("departure_us") <= pl.col("dispatch_us"))
-    if not instant.is_empty():
-        raise ValueError(
-            f"{key}: departure_us = {instant['departure_us'][0]} of batch {instant['batch_id'][0]} "
-            f"must be after its dispatch_us; {len(instant)} of {len(batches)} batches took no time"
-        )
 
 
-def _duration_s(system: dict[str, Any], requests: pl.DataFrame, batches: pl.DataFrame) -> float:
-    """The logged time: as system.json says, or up to the last record where it does not.
+def _class_names(key: str, requests: pl.DataFrame) -> list[str]:
+    """The classes that the requests name, in order; one class where none is named."""
+    found = requests["request_class"].unique().sort().to_list()
+    if found == [None]:
+        return [ONE_CLASS]
+    check(None not in found, key, None, "some requests have a class and others none")
+    for name in found:
+        rule = "is no name of a class; map it in sources.<source>.classes"
+        check(CLASS_NAME.fullmatch(name) is not None, f"{key}: request_class", name, rule)
+    return found
 
-    It reaches past the last arrival in any case: a load generator that runs late sends its last
-    requests after the end that was asked for.
+
+def _replica_names(requests: pl.DataFrame, batches: pl.DataFrame) -> list[str]:
+    """The replicas that the log names, numbers in their order first."""
+    found = set(requests["replica"].drop_nulls().unique())
+    if not batches.is_empty():
+        found |= set(batches["replica"].unique())
+    return sorted(found, key=lambda name: [int(p) if p.isdigit() else p for p in _parts(name)])
+
+
+def _parts(name: str) -> list[str]:
+    return re.findall(r"\d+|\D+", f"_{name}")
+
+
+def _requests(
+    requests: pl.DataFrame, names: list[str], replicas: list[str]
+) -> dict[str, np.ndarray]:
+    """The columns of the requests that calibration computes with, as arrays `[R]`."""
+    number = {name: place for place, name in enumerate(replicas)}
+    replica = requests["replica"].replace_strict(number, default=-1, return_dtype=pl.Int64)
+    seconds = {
+        f"{name}_s": _seconds(requests[f"{name}_us"])
+        for name in ("arrival", "dispatch", "first_token")
+    }
+    departure_us = requests.select(pl.when(_COMPLETED).then(pl.col("departure_us"))).to_series()
+    return {
+        **seconds,
+        "departure_s": _seconds(departure_us),
+        "replica": replica.to_numpy(),
+        "request_class": _class_numbers(requests, names),
+        "size": requests["size"].fill_null(1.0).to_numpy(),
+    }
+
+
+def _seconds(column: pl.Series) -> np.ndarray:
+    """Microseconds as seconds, NaN where null.
+
+    NumPy divides: Polars multiplies by the inverse, and then an arrival and a dispatch of the same
+    microsecond are not of the same second.
     """
-    told = system.get("duration_s")
-    after_last_arrival_s = (requests["arrival_us"].to_numpy().max() + 1) / _US
-    if told is None:
-        told = batches["departure_us"].to_numpy().max() / _US
-    elif not (isinstance(told, int | float) and math.isfinite(told) and told > 0):
-        raise ValueError(
-            f"system.json: duration_s = {told!r}: must be positive and finite, or null"
-        )
-    return float(max(told, after_last_arrival_s))
+    seconds: np.ndarray = column.cast(pl.Float64).fill_null(float("nan")).to_numpy() / _US
+    return seconds
 
 
 def _class_numbers(frame: pl.DataFrame, names: list[str]) -> np.ndarray:
-    number = {name: position for position, name in enumerate(names)}
-    return frame["request_class"].replace_strict(number, return_dtype=pl.Int64).to_numpy()
+    number = {name: place for place, name in enumerate(names)}
+    classes = frame["request_class"].fill_null(names[0])
+    return classes.replace_strict(number, return_dtype=pl.Int64).to_numpy()
+
+
+def _arrivals(requests: pl.DataFrame, names: list[str]) -> Arrivals:
+    """What arrived; with tokens where every completed request has some of both."""
+    arrivals = Arrivals(
+        _seconds(requests["arrival_us"]),
+        _class_numbers(requests, names),
+        requests["size"].fill_null(1.0).to_numpy(),
+    )
+    tokens = requests.select("prompt_tokens", "output_tokens")
+    answered = tokens.filter(requests["status"] == "completed")
+    if answered.is_empty() or (answered.min_horizontal().fill_null(0) < 1).any():
+        return arrivals
+    # A request that failed before its tokens were counted asked for one at least.
+    return arrivals._replace(
+        **{
+            name: tokens[name].fill_null(1).clip(lower_bound=1).to_numpy()
+            for name in tokens.columns
+        }
+    )

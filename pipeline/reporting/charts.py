@@ -117,48 +117,6 @@ def service_chart(rows: Sequence[Row], replicas: Sequence[str], classes: Sequenc
     ).resolve_scale(x="independent", y="independent")
 
 
-def fidelity_chart(rows: Sequence[Row], classes: Sequence[str], percentiles: Sequence[str]) -> Any:
-    """Logged against simulated response times, a panel for each class.
-
-    `rows` {request_class, percentile, logged, simulated, low_ms, high_ms}: ms, with the span that
-    the tolerance leaves around the logged one.
-    """
-    height = alt.Y(
-        "percentile:N", sort=list(percentiles), title=None, axis=alt.Axis(grid=False, ticks=False)
-    )
-    title = "response time (ms)"
-    band = (
-        alt.Chart()
-        .mark_bar(size=16, color=BAND)
-        .encode(x=alt.X("low_ms:Q", title=title), x2="high_ms:Q", y=height)
-    )
-    names = ("logged", "simulated")
-    point = (
-        alt.Chart()
-        .transform_fold([*names], as_=["origin", "response_ms"])
-        .mark_point(filled=True, size=90, opacity=1)
-        .encode(
-            x=alt.X("response_ms:Q", title=title, scale=alt.Scale(zero=True)),
-            y=height,
-            color=_series("origin", names),
-            shape=alt.Shape(
-                "origin:N",
-                title=None,
-                scale=alt.Scale(domain=[*names], range=["diamond", "circle"]),
-                sort=None,
-            ),
-            tooltip=["request_class:N", "percentile:N", "origin:N", "response_ms:Q"],
-        )
-    )
-    panel = alt.layer(band, point, data=rows_of(rows)).properties(width=WIDTH - 140, height=96)
-    return panel.facet(row=_class_row(classes)).resolve_scale(x="independent")
-
-
-def _class_row(classes: Sequence[str]) -> alt.Row:
-    header = alt.Header(labelAngle=0, labelAlign="left", labelPadding=8)
-    return alt.Row("request_class:N", title=None, sort=list(classes), header=header)
-
-
 def learning_chart(
     rows: Sequence[Row], agents: Sequence[str], rule: Row, lowest: float | None
 ) -> alt.LayerChart:

@@ -168,9 +168,17 @@ def _splits(inputs: ReportInputs) -> Html:
 
 
 def _tables(inputs: ReportInputs) -> Html:
-    columns = [Column("Table"), Column("Rows", numeric=True), Column("Content digest")]
+    columns = [Column("Table"), Column("Rows", numeric=True), Column("Content (sha256)")]
     rows = [
-        [name, count(told["rows"]), element("code", str(told["digest"]))]
+        [name, count(told["rows"]), _digests(told["sha256"])]
         for name, told in inputs.warehouse.items()
     ]
     return details("Tables of the warehouse", table("Tables of the warehouse", columns, rows))
+
+
+def _digests(by_source: dict[str, str]) -> Html:
+    """The begin of the digest of each source's rows."""
+    parts = []
+    for source, digest in by_source.items():
+        parts += [f"{source} ", element("code", digest[:12], title=digest), " "]
+    return join(parts)

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import polars as pl
 
-from pipeline.calibration.calibrate import Calibration, from_json
-from pipeline.calibration.fidelity import FidelityRow
+from pipeline.calibration.calibrate import Calibration
+from pipeline.calibration.describe import from_json
+from pipeline.calibration.fidelity import Fidelity
+from pipeline.calibration.fidelity import from_json as fidelity_from_json
 from pipeline.calibration.log import LoggedRun, read_logged_run
 from pipeline.settings import Settings
 from pipeline.validation.gate import Guard
@@ -20,14 +22,6 @@ from pipeline.validation.scorecard import Scorecard, Standing
 from pipeline.validation.tuning import TunedRule
 
 Built = TypeVar("Built")
-
-
-class Fidelity(NamedTuple):
-    """How well the simulator retells the log."""
-
-    passed: bool
-    tolerance: dict[int, float]  # largest relative error by percentile
-    rows: list[FidelityRow]
 
 
 class LearnedAgent(NamedTuple):
@@ -50,7 +44,7 @@ class Verdict(NamedTuple):
 class ReportInputs(NamedTuple):
     """What the page is made of."""
 
-    warehouse: dict[str, Any]  # rows, columns and digest of each table
+    warehouse: dict[str, Any]  # rows, columns and digests of each table
     sources: list[dict[str, Any]]  # rows of the table, `files` and `system` parsed
     rejects: pl.DataFrame
     run: LoggedRun  # the log that the simulator is calibrated to
@@ -71,9 +65,7 @@ def read_inputs(settings: Settings, data: Path, reports: Path) -> ReportInputs:
     """
     tables = data / "tables"
     names = ("sources", "rejects", "requests", "batches")
-    sources, rejects, *_ = (_read_table(tables / f"{name}.parquet") for name in names)
-    if sources.is_empty():
-        raise ValueError("tables/sources.parquet: holds no source")
+    sources, rejects, *_ = (_read_table(tables / name) for name in names)
     tuning = _parsed(data / "heuristics.json", lambda told: told)
     card = _parsed(data / "scorecard.json", _scorecard)
     verdict = _parsed(data / "policies" / "verdict.json", lambda told: _built(Verdict, told))
@@ -84,11 +76,11 @@ def read_inputs(settings: Settings, data: Path, reports: Path) -> ReportInputs:
     ]
     inputs = ReportInputs(
         _parsed(data / "warehouse.json", lambda told: dict(told["tables"])),
-        _parsed_at("tables/sources.parquet", sources.to_dicts(), _sources),
+        _parsed_at("tables/sources", sources.to_dicts(), _sources),
         rejects,
         read_logged_run(tables, settings.calibration.source),
         _parsed(data / "calibration.json", from_json),
-        _parsed(reports / "fidelity.json", _fidelity),
+        _parsed(reports / "fidelity.json", fidelity_from_json),
         _parsed_at("heuristics.json", tuning, lambda told: int(told["episodes"])),
         _parsed_at("heuristics.json", tuning, _rules),
         agents,
@@ -107,11 +99,14 @@ def _present(path: Path) -> Path:
     return path
 
 
-def _read_table(path: Path) -> pl.DataFrame:
+def _read_table(folder: Path) -> pl.DataFrame:
+    files = sorted(folder.glob("*.parquet"))
+    if not files:
+        _present(folder / "*.parquet")
     try:
-        return pl.read_parquet(_present(path))
+        return pl.read_parquet([_present(file) for file in files], glob=False)
     except pl.exceptions.PolarsError as error:
-        raise ValueError(f"tables/{path.name}: not a readable Parquet file: {error}") from None
+        raise ValueError(f"tables/{folder.name}: not readable as Parquet: {error}") from None
 
 
 def _parsed(path: Path, build: Callable[[Any], Built]) -> Built:
@@ -149,14 +144,6 @@ def _sources(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         }
         for row in rows
     ]
-
-
-def _fidelity(told: dict[str, Any]) -> Fidelity:
-    rows = [_numbers(FidelityRow, row) for row in told["rows"]]
-    if not rows:
-        raise ValueError("it has no row")
-    tolerance = {int(key.removeprefix("p")): limit for key, limit in told["tolerance"].items()}
-    return Fidelity(bool(told["passed"]), tolerance, rows)
 
 
 def _rules(told: dict[str, Any]) -> dict[str, TunedRule]:

@@ -6,11 +6,12 @@ import vl_convert
 
 from pipeline.reporting.comparison import comparison_section
 from pipeline.reporting.data_quality import data_quality_section
+from pipeline.reporting.fidelity import fidelity_section
 from pipeline.reporting.gate import gate_section
 from pipeline.reporting.inputs import ReportInputs
 from pipeline.reporting.learning import learning_section
 from pipeline.reporting.markup import Html, element, join, listing, section
-from pipeline.reporting.simulator_fit import calibration_section, fidelity_section
+from pipeline.reporting.simulator_fit import calibration_section
 from pipeline.reporting.style import STYLE
 from pipeline.reporting.text import count, percent, plural
 from pipeline.reporting.verdict import verdict_section

@@ -1,47 +1,117 @@
-"""How the simulator was fitted to the log, and how well it then retells the log."""
+"""How the simulator was fitted to the log."""
 
-from itertools import groupby
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from pipeline.calibration.calibrate import Calibration
-from pipeline.calibration.fidelity import ALL_BANDS, FidelityRow
-from pipeline.reporting.charts import fidelity_chart, service_chart, specification
+from pipeline.calibration.log import LoggedBatches
+from pipeline.calibration.replica_service import CalibratedService
+from pipeline.calibration.tokens.fit import TokenFit
+from pipeline.reporting.charts import service_chart, specification
 from pipeline.reporting.inputs import ReportInputs
 from pipeline.reporting.markup import Column, Html, chart, element, section, table
-from pipeline.reporting.text import count, milliseconds, percent, signed_percent
+from pipeline.reporting.text import count, milliseconds, percent, shortened, signed_percent
 
 _SIZES = 24  # total sizes that are drawn one by one; more are put into as many bins
+_TABLE_POINTS = 33  # at which a measured table is drawn
 _LOW, _HIGH = 0.1, 0.9  # quantiles of the measured spread
 
 
 def calibration_section(inputs: ReportInputs) -> Html:
-    """The fitted service times against the measured ones."""
+    """What was fitted to the log, and how sure it is."""
+    calibration = inputs.calibration
+    if calibration.tokens is not None:
+        fitted = [_token_table(calibration.tokens)]
+    else:
+        fitted = [_fit_table(inputs), _service_figure(inputs)]
     return section(
         "calibration",
         "Calibration fit",
-        element(
-            "p",
-            "A batch of b requests takes L(b) = alpha + beta * b on average, times noise. The "
-            "line is fitted to the train split; the held-out error is the mean relative error on "
-            "the batches after it.",
-        ),
-        _fit_table(inputs),
-        element("p", _spells(inputs.calibration)),
-        _service_figure(inputs),
+        element("p", _model(calibration)),
+        _facts(calibration),
+        *fitted,
     )
 
 
-def _spells(calibration: Calibration) -> str:
+def _model(calibration: Calibration) -> str:
+    if calibration.tokens is not None:
+        return (
+            "The log is of continuous batching: an iteration takes t0 + t_prefill * prefill tokens "
+            "+ t_decode * sequences decoding + t_kv * tokens of their context."
+        )
+    return (
+        "A batch of b requests takes L(b) = alpha + beta * b on average, times noise; a measured "
+        "table takes the place of the line where that does not fit. The train split is fitted; "
+        "the held-out error is the mean relative error on the batches after it. Intervals are of "
+        "95 %, by resampling blocks of time."
+    )
+
+
+def _facts(calibration: Calibration) -> Html:
+    """A line on each part of the calibration that is there."""
+    told = {"Batches": calibration.batches_from}
+    if calibration.tokens is None:
+        told["Noise"] = _noise(calibration)
+        tables = _tables(calibration)
+        if tables:
+            told["Measured tables"] = tables
+    if calibration.arrival_model is not None:
+        model = calibration.arrival_model
+        rate, cv = model.rate_rps, model.interarrival_cv
+        told["Arrivals"] = (
+            f"{model.name}, {rate.value:.4g} requests/s [{rate.low:.4g}, {rate.high:.4g}]"
+            + (f", CV of gaps {cv.value:.2f} [{cv.low:.2f}, {cv.high:.2f}]; " if cv.value else "; ")
+            + model.why
+        )
+    if calibration.mix:
+        told["Class mix"] = ", ".join(
+            f"{mix.name} {percent(mix.share.share)} [{percent(mix.share.low)}, "
+            f"{percent(mix.share.high)}]"
+            for mix in calibration.mix
+        )
+    if calibration.policy is not None:
+        policy = calibration.policy
+        told["Policy of the log"] = f"{policy.rule}, {policy.method}; {policy.text}"
+    if calibration.cold_starts is not None:
+        starts = calibration.cold_starts
+        low_s, high_s = starts.mean_interval_s
+        told["Cold starts"] = (
+            f"{starts.cold_start_s:.3g} s [{low_s:.3g}, {high_s:.3g}], CV {starts.cv:.2f}, "
+            f"{starts.distribution}; {count(starts.starts)} measured"
+        )
+    if calibration.assumed:
+        told["Assumed"] = "; ".join(calibration.assumed)
+    rows = [[what, text] for what, text in told.items()]
+    return table("What was fitted", [Column("Part"), Column("As found")], rows)
+
+
+def _noise(calibration: Calibration) -> str:
     """How the noise of one batch goes with that of the next, in words."""
+    path = calibration.noise_path
+    if path.exists:
+        return (
+            f"resampled from the path of {count(len(path.z))} measured batches, in the order of "
+            "time: slow spells come as often and last as long as in the log, but do not know the "
+            "load"
+        )
     share, time_s = calibration.spells
     if share == 0.0:
-        return "The noise is independent from batch to batch."
+        return "independent from batch to batch"
     return (
-        f"{share:.0%} of the noise comes in spells: batches within about {time_s * 1e3:.0f} ms of "
-        "each other, on any replica, tend to be slow together."
+        f"{share:.0%} of it comes in spells: batches within about {time_s * 1e3:.0f} ms of each "
+        "other, on any replica, tend to be slow together"
+    )
+
+
+def _tables(calibration: Calibration) -> str:
+    """Where a table was chosen, and why."""
+    return "; ".join(
+        f"replica {replica} {name}: {cell.latency.reason}"
+        for replica, cells in enumerate(calibration.service)
+        for name, cell in zip(calibration.class_names, cells, strict=True)
+        if cell.latency is not None and cell.latency.kind == "table"
     )
 
 
@@ -52,6 +122,8 @@ def _fit_table(inputs: ReportInputs) -> Html:
         Column("Class"),
         Column("Alpha (fixed)", numeric=True),
         Column("Beta (per request)", numeric=True),
+        Column("L(b)"),
+        Column("Noise"),
         Column("CV of noise", numeric=True),
         Column("Batches fitted", numeric=True),
         Column("Batches held out", numeric=True),
@@ -62,8 +134,9 @@ def _fit_table(inputs: ReportInputs) -> Html:
         [
             f"{replica} (all pooled)" if cell.pooled else f"{replica}",
             name,
-            milliseconds(cell.fit.alpha_s),
-            milliseconds(cell.fit.beta_s),
+            *_coefficients(cell),
+            "line" if cell.latency is None else cell.latency.kind,
+            _noise_kind(calibration, cell),
             f"{cell.fit.noise_cv:.3f}",
             count(cell.fit.batches),
             count(cell.held_out_batches),
@@ -74,6 +147,49 @@ def _fit_table(inputs: ReportInputs) -> Html:
         for name, cell in zip(calibration.class_names, cells, strict=True)
     ]
     return table("Fitted service times by replica and class", columns, rows)
+
+
+def _coefficients(cell: CalibratedService) -> list[str]:
+    """Alpha and beta with their intervals."""
+    values_s = (cell.fit.alpha_s, cell.fit.beta_s)
+    if cell.intervals is None:
+        return [milliseconds(value_s) for value_s in values_s]
+    bounds = (cell.intervals.alpha_s, cell.intervals.beta_s)
+    return [
+        f"{milliseconds(value_s)} [{_bare(bound.low)}, {_bare(bound.high)}]"
+        for value_s, bound in zip(values_s, bounds, strict=True)
+    ]
+
+
+def _bare(value_s: float) -> str:
+    """In ms, without the unit."""
+    return milliseconds(value_s).removesuffix(" ms")
+
+
+def _noise_kind(calibration: Calibration, cell: CalibratedService) -> str:
+    if cell.noise is None:
+        return "lognormal"
+    # A path carries scores, so its margins are the measured ones whatever was chosen.
+    return "as measured" if calibration.noise_path.exists else cell.noise.kind
+
+
+def _token_table(tokens: TokenFit) -> Html:
+    """Times of an iteration with their intervals, and the limits of the engine."""
+    columns = [Column("Parameter"), Column("Value", numeric=True), Column("How known")]
+    rows = [
+        [
+            shortened(name),
+            f"{1e3 * time.value_s:.4g} ms",
+            f"95 % interval {1e3 * time.low_s:.4g} to {1e3 * time.high_s:.4g} ms"
+            + ("" if time.identified else "; the log does not pin it down"),
+        ]
+        for name, time in tokens.times.items()
+    ]
+    rows += [
+        [shortened(name), count(limit.value), shortened(limit.known.value)]
+        for name, limit in zip(tokens.limits._fields, tokens.limits, strict=True)
+    ]
+    return table("Fitted token model, equal replicas", columns, rows)
 
 
 def _service_figure(inputs: ReportInputs) -> Html:
@@ -97,7 +213,9 @@ def _service_figure(inputs: ReportInputs) -> Html:
 
 def measured_latency(inputs: ReportInputs) -> list[dict[str, Any]]:
     """Mean and spread of the measured latency by class, replica and total size of the batch."""
-    batches, names = inputs.run.batches, inputs.calibration.class_names
+    names = inputs.calibration.class_names
+    one_class = inputs.run.batches.request_class >= 0  # no line of a class is of mixed batches
+    batches = LoggedBatches(*(column[one_class] for column in inputs.run.batches))
     frame = pl.DataFrame(
         {
             "replica": batches.replica,
@@ -135,134 +253,23 @@ def measured_latency(inputs: ReportInputs) -> list[dict[str, Any]]:
 
 
 def _expected(inputs: ReportInputs, measured: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The two ends of each line: the smallest and the largest batch of the class."""
+    """From the smallest to the largest batch of the class: the ends of a line, or a table."""
     rows = []
     for replica, cells in enumerate(inputs.calibration.service):
         for name, cell in zip(inputs.calibration.class_names, cells, strict=True):
             sizes = [row["total_size"] for row in measured if row["request_class"] == name]
-            for size in (min(sizes, default=1.0), max(sizes, default=1.0)):
-                rows.append(
-                    {
-                        "request_class": name,
-                        "replica": f"replica {replica}",
-                        "shown_size": size,
-                        "expected_ms": (cell.fit.alpha_s + cell.fit.beta_s * size) * 1e3,
-                    }
+            span = np.array([min(sizes, default=1.0), max(sizes, default=1.0)])
+            if cell.latency is not None and cell.latency.kind == "table":
+                span = np.linspace(span[0], span[1], _TABLE_POINTS)
+            rows += [
+                {
+                    "request_class": name,
+                    "replica": f"replica {replica}",
+                    "shown_size": size,
+                    "expected_ms": expected_s * 1e3,
+                }
+                for size, expected_s in zip(
+                    span.tolist(), cell.expected_s(span).tolist(), strict=True
                 )
+            ]
     return rows
-
-
-def fidelity_section(inputs: ReportInputs) -> Html:
-    """Logged against simulated response times, over all and by load band."""
-    fidelity = inputs.fidelity
-    overall = [row for row in fidelity.rows if row.band == ALL_BANDS]
-    bands = [row for row in fidelity.rows if row.band != ALL_BANDS]
-    missed = [row for row in overall if not _holds(row, fidelity.tolerance)]
-    if fidelity.passed:
-        told = "Passed: every percentile of every class is within its tolerance."
-    else:
-        told = f"Failed: {len(missed)} of {len(overall)} percentiles miss the log by more than "
-        told += "their tolerance."
-    return section(
-        "fidelity",
-        "Fidelity",
-        element("p", told, class_="status good" if fidelity.passed else "status bad"),
-        element(
-            "p",
-            "The logged arrivals were replayed in the simulator under the policy that ran while "
-            "the log was recorded. Response times should come out as logged.",
-        ),
-        _fidelity_figure(inputs, overall),
-        _overall_table(overall, fidelity.tolerance),
-        element("h3", "By load"),
-        element(
-            "p",
-            "The log is cut into windows of 5 s, and these into thirds by the work that arrives. "
-            "The tolerance is asked of the whole log only; the bands show at which load the "
-            "simulator is weakest.",
-        ),
-        _band_table(bands, fidelity.tolerance),
-    )
-
-
-def _holds(row: FidelityRow, tolerance: dict[int, float]) -> bool:
-    return abs(row.error) <= tolerance[row.percentile]
-
-
-def _fidelity_figure(inputs: ReportInputs, overall: list[FidelityRow]) -> Html:
-    rows = []
-    for row in overall:
-        limit = inputs.fidelity.tolerance[row.percentile]
-        rows.append(
-            {
-                "request_class": row.request_class,
-                "percentile": f"P{row.percentile}",
-                "logged": row.logged_s * 1e3,
-                "simulated": row.simulated_s * 1e3,
-                "low_ms": row.logged_s * max(0.0, 1.0 - limit) * 1e3,
-                "high_ms": row.logged_s * (1.0 + limit) * 1e3,
-            }
-        )
-    percentiles = [f"P{percentile}" for percentile in sorted(inputs.fidelity.tolerance)]
-    told = "; ".join(
-        f"{row.request_class} P{row.percentile} {milliseconds(row.logged_s)} logged and "
-        f"{milliseconds(row.simulated_s)} simulated"
-        for row in overall
-    )
-    return chart(
-        "fidelity",
-        specification(fidelity_chart(rows, inputs.calibration.class_names, percentiles)),
-        f"Logged and simulated response times: {told}.",
-        "A simulated percentile within the gray band, the tolerance around the logged one, is "
-        "close enough.",
-    )
-
-
-def _overall_table(overall: list[FidelityRow], tolerance: dict[int, float]) -> Html:
-    columns = [
-        Column("Class"),
-        Column("Percentile"),
-        Column("Requests", numeric=True),
-        Column("Logged", numeric=True),
-        Column("Simulated", numeric=True),
-        Column("Error", numeric=True),
-        Column("Tolerance", numeric=True),
-        Column("Within"),
-    ]
-    rows = [
-        [
-            row.request_class,
-            f"P{row.percentile}",
-            count(row.requests),
-            *_figures(row, tolerance),
-            f"±{percent(tolerance[row.percentile], 0)}",
-            "yes" if _holds(row, tolerance) else element("strong", "no", class_="bad"),
-        ]
-        for row in overall
-    ]
-    return table("Response times over the whole log", columns, rows)
-
-
-def _band_table(bands: list[FidelityRow], tolerance: dict[int, float]) -> Html:
-    columns = [Column("Class"), Column("Load band"), Column("Requests", numeric=True)]
-    for percentile, limit in sorted(tolerance.items()):
-        group = f"P{percentile}, tolerance ±{percent(limit, 0)}"
-        titles = ("Logged", "Simulated", "Error")
-        columns += [Column(title, numeric=True, group=group) for title in titles]
-    rows = []
-    for (name, band), members in groupby(bands, lambda row: (row.request_class, row.band)):
-        found = {row.percentile: row for row in members}
-        row = [name, band, count(max(member.requests for member in found.values()))]
-        for percentile in sorted(tolerance):
-            row += _figures(found[percentile], tolerance)
-        rows.append(row)
-    return table("Response times by load band; errors beyond the tolerance in red", columns, rows)
-
-
-def _figures(row: FidelityRow, tolerance: dict[int, float]) -> list[str]:
-    error = signed_percent(row.error)
-    return [
-        milliseconds(row.logged_s),
-        milliseconds(row.simulated_s),
-        error if _holds(row, tolerance) else element("strong", error, class_="bad"),
-    ]

@@ -16,7 +16,10 @@ from pipeline.settings.cluster import (
     ViewSettings,
 )
 from pipeline.settings.data import (
+    AUTO,
+    SOURCE_KINDS,
     CalibrationSettings,
+    FetchSettings,
     IngestSettings,
     SourceSettings,
     SplitSettings,
@@ -59,8 +62,10 @@ from pipeline.settings.workload import (
 )
 
 __all__ = [
+    "AUTO",
     "CLASS_NAME",
     "NAME",
+    "SOURCE_KINDS",
     "AgentSettings",
     "AutoscalerSettings",
     "CalibrationSettings",
@@ -73,6 +78,7 @@ __all__ = [
     "EmpiricalSizeSettings",
     "FaultSettings",
     "FaultsSettings",
+    "FetchSettings",
     "GateSettings",
     "IngestSettings",
     "LoggedSizeSettings",

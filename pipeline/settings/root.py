@@ -96,8 +96,7 @@ class Settings:
         _check_known("pick.policy", [self.pick.policy], self.policies)
         _check_known("pick.agent", [self.pick.agent], agents)
         # That it is also in run.sources is for calibrate to ask: ingest alone can do without.
-        logs = [name for name in self.sources if self.sources[name].kind == "serving_log"]
-        _check_known("calibration.source", [self.calibration.source], logs)
+        _check_known("calibration.source", [self.calibration.source], self.sources)
 
     def _check_classes(self) -> None:
         classes = set(self.scenario.slo_s)

@@ -1,5 +1,16 @@
--- The lines of a block of text, numbered from $line; blank ones are no records.
-INSERT INTO records
-SELECT $line + position - 1, rtrim(text, chr(13))
-FROM unnest(string_split($text, chr(10))) WITH ORDINALITY AS lines(text, position)
-WHERE trim(text, ' ' || chr(9) || chr(13)) <> '';
+-- The lines of a clean text file in their order.
+CREATE OR REPLACE TEMP TABLE text_lines AS
+SELECT raw
+FROM read_csv(
+    $path,
+    columns = {'raw': 'VARCHAR'},
+    auto_detect = false,
+    header = false,
+    delim = chr(1), -- no clean file holds it
+    quote = '',
+    escape = '',
+    comment = '',
+    strict_mode = false,
+    max_line_size = $line_bytes,
+    buffer_size = 33554432
+);

@@ -1,5 +1,4 @@
 -- Serving log, batches, in any order; the first of equal batch ids stays.
-CREATE OR REPLACE TEMP TABLE staged AS
 WITH parsed AS (
     SELECT line, coalesce(json_type(record) = 'OBJECT', false) AS readable, unnest(from_json(
         record,
@@ -37,7 +36,7 @@ typed AS (
 SELECT
     line,
     batch_id,
-    replica,
+    replica::VARCHAR AS replica,
     request_class,
     batch_size,
     dispatch_us,
@@ -46,5 +45,4 @@ SELECT
         WHEN row_number() OVER (PARTITION BY batch_id, fault IS NULL ORDER BY line) > 1
             THEN 'batch_id: seen before'
     END) AS reason
-FROM typed
-ORDER BY line;
+FROM typed;

@@ -1,5 +1,4 @@
 -- Serving log, decisions, in the order of their clock; the first of equal decision ids stays.
-CREATE OR REPLACE TEMP TABLE staged AS
 WITH parsed AS (
     SELECT line, coalesce(json_type(record) = 'OBJECT', false) AS readable, unnest(from_json(
         record,
@@ -84,5 +83,4 @@ SELECT
         WHEN row_number() OVER (PARTITION BY decision_id, fault IS NULL ORDER BY line) > 1
             THEN 'decision_id: seen before'
     END) AS reason
-FROM ordered
-ORDER BY line;
+FROM ordered;

@@ -1,12 +1,11 @@
 -- Serving log, requests. Times are microseconds from the log's time 0 already.
--- Checks come in this order: the record itself; arrivals in order, against the largest valid
--- arrival before; the first of equal request ids stays.
-CREATE OR REPLACE TEMP TABLE staged AS
+-- The record itself is checked first, then what only all records together can tell.
 WITH parsed AS (
     SELECT line, coalesce(json_type(record) = 'OBJECT', false) AS readable, unnest(from_json(
         record,
         '{"request_id": "JSON", "arrival_us": "JSON", "request_class": "JSON", "size": "JSON",
-          "status": "JSON", "dispatch_us": "JSON", "departure_us": "JSON", "batch_id": "JSON"}'
+          "status": "JSON", "dispatch_us": "JSON", "departure_us": "JSON", "batch_id": "JSON",
+          "prompt_tokens": "JSON", "output_tokens": "JSON", "first_token_us": "JSON"}'
     ))
     FROM (SELECT line, TRY_CAST(raw AS JSON) AS record FROM records)
 ),
@@ -21,6 +20,9 @@ typed AS (
         whole(dispatch_us) AS dispatch_us,
         whole(departure_us) AS departure_us,
         whole(batch_id) AS batch_id,
+        whole(prompt_tokens) AS prompt_tokens,
+        whole(output_tokens) AS output_tokens,
+        whole(first_token_us) AS first_token_us,
         CASE WHEN readable THEN coalesce(
             required('request_id', request_id, identifier(request_id) IS NOT NULL,
                 'must be a whole number or a text'),
@@ -36,7 +38,13 @@ typed AS (
             optional('departure_us', departure_us, whole(departure_us) >= 0,
                 'must be null or a whole number of at least 0'),
             optional('batch_id', batch_id, whole(batch_id) IS NOT NULL,
-                'must be null or a whole number')
+                'must be null or a whole number'),
+            optional('prompt_tokens', prompt_tokens, whole(prompt_tokens) >= 0,
+                'must be null or a whole number of at least 0'),
+            optional('output_tokens', output_tokens, whole(output_tokens) >= 0,
+                'must be null or a whole number of at least 0'),
+            optional('first_token_us', first_token_us, whole(first_token_us) >= 0,
+                'must be null or a whole number of at least 0')
         ) ELSE 'malformed JSON' END AS fault
     FROM parsed
 ),
@@ -55,33 +63,20 @@ checked AS (
             THEN 'departure_us: missing, though the request was completed'
     END) AS fault)
     FROM typed
-),
-ordered AS (
-    SELECT * REPLACE (coalesce(fault, CASE
-        WHEN arrival_us < max(arrival_us) FILTER (WHERE fault IS NULL) OVER (
-            ORDER BY line ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) THEN 'arrival_us: below one before it'
-    END) AS fault)
-    FROM checked
 )
 SELECT
     line,
     request_id,
     arrival_us,
     request_class,
+    NULL::VARCHAR AS replica,
     size,
-    NULL::BIGINT AS prompt_tokens,
-    NULL::BIGINT AS output_tokens,
+    prompt_tokens,
+    output_tokens,
     status,
     dispatch_us,
+    first_token_us,
     departure_us,
     batch_id,
-    CASE WHEN dispatch_us IS NULL THEN 'absent' ELSE 'measured' END AS queue_origin,
-    CASE WHEN dispatch_us IS NULL OR departure_us IS NULL THEN 'absent' ELSE 'measured' END
-        AS service_origin,
-    coalesce(fault, CASE
-        WHEN row_number() OVER (PARTITION BY request_id, fault IS NULL ORDER BY line) > 1
-            THEN 'request_id: seen before'
-    END) AS reason
-FROM ordered
-ORDER BY line;
+    fault AS reason
+FROM checked;

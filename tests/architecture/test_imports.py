@@ -12,7 +12,7 @@ FILES = sorted([*ROOT.glob("simulator/**/*.py"), *ROOT.glob("pipeline/**/*.py")]
 ONLY = {
     "hydra": ("pipeline/stage.py", "pipeline/settings/", "pipeline/stages/compose.py"),
     "omegaconf": ("pipeline/stage.py", "pipeline/settings/", "pipeline/stages/compose.py"),
-    "duckdb": ("pipeline/store.py",),
+    "duckdb": ("pipeline/store/",),
     "torch": (
         "pipeline/agents/",
         "pipeline/offline/",
@@ -30,8 +30,8 @@ ONLY = {
 # The levels of the simulator: a module may import those at its own level or below.
 LEVELS = [
     {"checks", "jit", "by_reference"},
-    {"conditions", "replica", "parameters", "scenario"},
-    {"observation", "action", "arrivals", "noise", "sizes"},
+    {"conditions", "noise", "replica", "parameters", "scenario"},
+    {"observation", "action", "arrivals", "sizes"},
     {"queueing_theory", "multiserver_theory", "batch_theory", "optimal"},
     {"state", "workload", "reward", "traffic"},
     {"layout", "future", "bookkeeping", "fifo"},

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import polars as pl
 import pytest
 
-from pipeline.settings import SourceSettings
+from pipeline.schema import TABLES
+from pipeline.settings import IngestSettings, SourceSettings
 from pipeline.sources import read_source
 from pipeline.store import read_table, warehouse_builder
 
@@ -117,15 +118,15 @@ def ingest_folder(
     path: str,
     limit: float = 0.99,
     out: Path | None = None,
+    seed: int = 0,
     **source: Any,
 ) -> Ingested:
     """The tables of one source, called `log`, that lies at `path` below `project`."""
     settings = SourceSettings(**{"kind": "serving_log", "path": path, **source})
     out = out or project / "data"
     with warehouse_builder(out) as builder:
-        read_source(builder, "log", settings, project, limit)
-    names = ("sources", "requests", "batches", "decisions", "rejects")
-    return Ingested({name: read_table(out, name) for name in names})
+        read_source(builder, "log", settings, project, IngestSettings(limit), seed)
+    return Ingested({name: read_table(out, name) for name in TABLES})
 
 
 @pytest.fixture(scope="session")

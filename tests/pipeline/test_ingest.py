@@ -43,10 +43,25 @@ def test_lines_are_counted_through_blanks_byte_order_mark_crlf_and_a_missing_las
 def test_line_numbers_go_on_over_the_blocks_that_a_file_is_read_in(
     make_log, ingest, tmp_path, monkeypatch
 ) -> None:
-    monkeypatch.setattr("pipeline.store.BLOCK_BYTES", 500)  # some three lines
+    monkeypatch.setattr("pipeline.store.text.LINE_BYTES", 500)  # some three lines
     log = make_log()
-    log.write(tmp_path / "log")
+    path = log.write(tmp_path / "log") / "requests.jsonl"
     assert ingest(tmp_path, "log").tables["requests"]["line"].to_list() == list(range(1, 41))
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\n\n"))  # it is copied then
+    tables = ingest(tmp_path, "log").tables
+    assert tables["requests"]["line"].to_list() == list(range(1, 80, 2))
+
+
+def test_requests_out_of_order_are_kept_and_sorted_by_their_arrival(
+    make_log, ingest, tmp_path
+) -> None:
+    log = make_log()
+    log.requests[3], log.requests[7] = log.requests[7], log.requests[3]
+    log.write(tmp_path / "log")
+    requests = ingest(tmp_path, "log").tables["requests"]
+    assert requests["arrival_us"].is_sorted()
+    assert requests["line"].to_list()[3] == 8
+    assert requests["line"].to_list()[7] == 4
 
 
 def test_json_lines_may_be_compressed(make_log, ingest, tmp_path) -> None:

@@ -85,7 +85,8 @@ def test_a_missing_folder_is_one_error(ingest, tmp_path) -> None:
 
 def test_a_log_without_requests_is_one_error(make_log, ingest, tmp_path) -> None:
     (make_log().write(tmp_path / "log") / "requests.jsonl").unlink()
-    with pytest.raises(ValueError, match=r"has no requests\.parquet and no requests\.jsonl"):
+    missing = r"has no requests\.parquet, requests\.jsonl or requests\.csv"
+    with pytest.raises(ValueError, match=missing):
         ingest(tmp_path, "log")
 
 

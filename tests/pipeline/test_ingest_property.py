@@ -95,11 +95,10 @@ def plain_reading(lines: list[str]) -> set[int]:
         any(isinstance(r, dict) and is_time(r.get(field)) for r in records.values())
         for field in ("dispatch_us", "departure_us")
     ]
-    kept, largest_us, seen = set(), -1, set()
+    kept, seen = set(), set()
     for number, record in records.items():
-        if not is_valid_alone(record, *known) or record["arrival_us"] < largest_us:
+        if not is_valid_alone(record, *known):
             continue
-        largest_us = record["arrival_us"]
         if str(record["request_id"]) not in seen:
             seen.add(str(record["request_id"]))
             kept.add(number)

@@ -11,7 +11,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pipeline.calibration.calibrate import calibrate, to_json
+from pipeline.calibration.calibrate import CalibrationRules, calibrate
+from pipeline.calibration.describe import to_json
 from pipeline.calibration.log import read_logged_run
 from pipeline.files import write_json
 from pipeline.inspect.arguments import read_arguments
@@ -109,7 +110,11 @@ def results(ingest: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory
     data = tmp_path_factory.mktemp("results") / "data"
     ingest(ROOT, "data/sample", out=data)
     run = read_logged_run(data / "tables", "log")
-    calibration = calibrate(run, {"train": 0.5, "validation": 0.2, "test": 0.3}, 20)
+    calibration = calibrate(
+        run,
+        CalibrationRules({"train": 0.5, "validation": 0.2, "test": 0.3}, 20),
+        np.random.default_rng(0),
+    )
     write_json(data / "calibration.json", to_json(calibration))
     rules = {
         "static_cap": {"parameters": {"batch_size": 2}, "reward_per_s": 1.0},

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pipeline.assembly import Study, build_reward, build_scenario
-from pipeline.calibration.calibrate import Calibration, calibrate
+from pipeline.calibration.calibrate import Calibration, CalibrationRules, calibrate
 from pipeline.calibration.log import LoggedBatches, LoggedRun
 from pipeline.settings import Settings, build_settings
 from simulator.workload import Arrivals
@@ -113,7 +113,7 @@ def make_study() -> Callable[[Settings, LoggedRun], Study]:
     """What `read_study` would read of the log."""
 
     def made(settings: Settings, run: LoggedRun) -> Study:
-        calibration = calibrate(run, SHARES, min_batches=20)
+        calibration = calibrate(run, CalibrationRules(SHARES, 20), np.random.default_rng(0))
         scenario = build_scenario(settings, calibration)
         return Study(calibration, run, scenario, build_reward(settings, scenario))
 
@@ -129,4 +129,4 @@ def run() -> LoggedRun:
 @pytest.fixture(scope="session")
 def calibration(run: LoggedRun) -> Calibration:
     """Its calibration."""
-    return calibrate(run, SHARES, min_batches=20)
+    return calibrate(run, CalibrationRules(SHARES, 20), np.random.default_rng(0))

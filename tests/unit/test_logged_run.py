@@ -21,6 +21,7 @@ def request(number: int, arrival_us: int, **changes: Any) -> dict[str, Any]:
     """A completed request of class `fast` that was served alone; `changes` replaces fields."""
     return {
         "source": "log",
+        "file": 0,
         "line": number + 1,
         "request_id": str(number),
         "arrival_us": arrival_us,
@@ -42,9 +43,10 @@ UNANSWERED = {"dispatch_us": None, "departure_us": None, "batch_id": None}
 def batch(number: int, **changes: Any) -> dict[str, Any]:
     return {
         "source": "log",
+        "file": 0,
         "line": number + 1,
         "batch_id": number,
-        "replica": 0,
+        "replica": "0",
         "request_class": "fast",
         "batch_size": 1,
         "dispatch_us": 1_000,
@@ -61,7 +63,9 @@ def read(tmp_path: Path) -> Callable[..., LoggedRun]:
         requests: Records, batches: Records = NO_BATCHES, system: dict[str, Any] | None = SYSTEM
     ) -> LoggedRun:
         source = {
-            **dict.fromkeys(("kind", "files", "license", "clock", "zone", "origin"), ""),
+            **dict.fromkeys(
+                ("files", "license", "clock", "zone", "origin", "derived", "notes"), ""
+            ),
             **dict.fromkeys(("rows_read", "rows_kept", "rows_rejected"), 0),
             "source": "log",
             "kind": "serving_log",
@@ -73,7 +77,8 @@ def read(tmp_path: Path) -> Callable[..., LoggedRun]:
                 [{key: row.get(key) for key in types} for row in rows], schema=types
             )
             check_table(name, frame)
-            frame.write_parquet(tmp_path / f"{name}.parquet")
+            (tmp_path / name).mkdir(exist_ok=True)
+            frame.write_parquet(tmp_path / name / "log.parquet")
         return read_logged_run(tmp_path, "log")
 
     return written_and_read
@@ -166,19 +171,12 @@ def test_a_request_without_size_counts_one(read: Callable[..., LoggedRun]) -> No
     assert run.batches.total_size.tolist() == [4.0]
 
 
-def test_other_sources_are_left_out(read: Callable[..., LoggedRun]) -> None:
-    other = {"source": "other"}
-    run = read([request(0, 0), request(1, 5, **other)], [batch(0), batch(1, **other)])
-    assert len(run.arrivals.arrival_s) == 1
-    assert len(run.batches.service_s) == 1
-
-
 @pytest.mark.parametrize(
     ("duration_s", "expected_s"),
     [
         (10.0, 10.0),
         (0.5, 1.500001),  # the load ran late: the last arrival belongs to the log
-        (None, 1.521),  # not told: up to the last departure
+        (None, 1.500001),  # not told: up to the last arrival
     ],
 )
 def test_the_logged_time_reaches_past_the_last_arrival(
@@ -204,8 +202,7 @@ def without(*fields: str) -> dict[str, Any]:
     ("requests", "batches", "message"),
     [
         ([], [batch(0)], "the log holds no request"),
-        ([without("batch_id")], [], "needs dispatch_us, departure_us and batch_id in requests"),
-        ([without("dispatch_us")], [], "needs dispatch_us, departure_us and batch_id in requests"),
+        ([without("dispatch_us")], [], "no batch of the log has both dispatch_us and departure_us"),
         ([without("departure_us")], [batch(0)], "needs departure_us in completed requests"),
         ([request(0, 0, status="shed", **UNANSWERED)], [batch(0)], "needs departure_us"),
         (
@@ -222,8 +219,69 @@ def test_a_log_says_what_it_lacks(
         read(requests, batches)
 
 
-def test_a_trace_is_no_serving_log(read: Callable[..., LoggedRun], tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="must be an ingested serving log"):
-        read([request(0, 0)], system=None)
-    with pytest.raises(ValueError, match="'unknown': must be an ingested serving log"):
+def test_a_source_that_was_not_ingested_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="'unknown': must be an ingested source"):
         read_logged_run(tmp_path, "unknown")
+
+
+NO_SYSTEM: dict[str, Any] = {"system": None}
+
+
+def test_batches_are_rebuilt_from_overlaps_where_requests_do_not_name_them(
+    read: Callable[..., LoggedRun],
+) -> None:
+    # Two replicas by name; on each, two requests are in service from the same instant to the same.
+    spans = [("a", 5_000, 30_000), ("a", 5_000, 30_000), ("b", 6_000, 31_000), ("b", 6_000, 31_000)]
+    requests = [
+        request(n, n * 100, batch_id=None, replica=name, dispatch_us=begin, departure_us=end)
+        for n, (name, begin, end) in enumerate(spans)
+    ]
+    run = read([*requests, request(4, 40_000, batch_id=None, replica="a")], **NO_SYSTEM)
+    assert run.batches_from.startswith("rebuilt from service intervals")
+    assert run.batches.total_size.tolist() == [2.0, 2.0, 1.0]
+    assert run.batches.replica.tolist() == [0, 1, 0]
+    assert run.batches.service_s == pytest.approx([0.025, 0.025, 0.020])
+    assert run.requests is not None
+    assert run.requests.batch.tolist() == [0, 0, 1, 1, 2]
+    assert run.system["replicas"] == 2
+    assert run.system["max_batch_size"] == 2
+    assert run.system["request_classes"] == ["fast"]
+    assert any("central queue" in sentence for sentence in run.assumed)
+
+
+def test_requests_that_met_an_idle_system_tell_service_where_no_dispatch_is_logged(
+    read: Callable[..., LoggedRun],
+) -> None:
+    alone = {"dispatch_us": None, "batch_id": None}
+    run = read(
+        [
+            request(0, 0, **alone),  # leaves at 21 ms
+            request(1, 10_000, **alone),  # meets it
+            request(2, 50_000, **alone),
+        ],
+        **NO_SYSTEM,
+    )
+    assert run.batches_from == "requests that met an idle system"
+    assert run.batches.service_s == pytest.approx([0.021, 0.021])
+    assert run.requests is not None
+    assert run.requests.batch.tolist() == [0, -1, 1]
+    assert run.system["max_batch_size"] == 1
+
+
+def test_a_log_without_classes_has_one(read: Callable[..., LoggedRun]) -> None:
+    run = read([request(0, 0, request_class=None)], **NO_SYSTEM)
+    assert run.system["request_classes"] == ["all"]
+    assert run.arrivals.request_class.tolist() == [0]
+
+
+def test_tokens_arrive_where_every_answer_has_some(read: Callable[..., LoggedRun]) -> None:
+    tokens = {"prompt_tokens": 7, "output_tokens": 3, "first_token_us": 2_000}
+    run = read([request(0, 0, **tokens)], **NO_SYSTEM)
+    assert run.arrivals.prompt_tokens.tolist() == [7]
+    assert run.continuous
+    assert not read([request(0, 0, **{**tokens, "output_tokens": 0})], **NO_SYSTEM).continuous
+
+
+def test_a_class_that_is_no_name_must_be_mapped(read: Callable[..., LoggedRun]) -> None:
+    with pytest.raises(ValueError, match="'meta/llama': is no name of a class; map it"):
+        read([request(0, 0, request_class="meta/llama")], **NO_SYSTEM)

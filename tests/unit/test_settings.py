@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pipeline.agents.settings import PPOSettings
-from pipeline.settings import SourceSettings, build_settings
+from pipeline.settings import FetchSettings, SourceSettings, build_settings
 
 PHASE = {
     "rate_rps": {"fast": 1.0, "slow": 1.0},
@@ -98,7 +98,7 @@ def test_the_kind_chooses_the_workload() -> None:
         ("run.online", ["cloned"], "run.online = 'cloned': must be one of learned"),
         ("run.offline", ["learned"], "run.offline = 'learned': must be one of cloned"),
         ("pick.agent", "nobody", "pick.agent = 'nobody': must be one of cloned, learned"),
-        ("calibration.source", "trace", "calibration.source = 'trace': must be one of log"),
+        ("calibration.source", "other", "calibration.source = 'other': must be one of log, trace"),
         ("calibration.tolerance.p99", 0, "calibration.tolerance.p99 = 0.0: must be above 0"),
         ("cluster.batch_sizes", [2, 1], "cluster.batch_sizes = (2, 1): must ascend"),
         ("cluster.class_choice", "all", "must be one of null, any, head_of_line"),
@@ -189,10 +189,12 @@ def test_a_source_must_lie_inside_its_root(path) -> None:
 @pytest.mark.parametrize(
     ("changes", "rule"),
     [
-        ({"kind": "triton"}, "must be one of serving_log, azure_llm"),
+        ({"kind": "triton"}, "must be one of aggregate, aibrix"),
         ({"root": "home"}, "must be one of project, traces"),
-        ({"kind": "azure_llm"}, "a trace must be given its license"),
-        ({"request_class": "fast"}, "is for azure_llm"),
+        ({"zone": "Mars/Base"}, "must be an IANA time zone"),
+        ({"classes": {"meta/llama": "a b"}}, "a name must match"),
+        ({"dequantize_s": 0.0}, "must be above 0"),
+        ({"fetch": {"../x": FetchSettings("https://x.org/x")}}, "the plain name of a file"),
         ({"kind": "azure_llm", "license": "x", "sha256": "abc"}, "64 lower-case hexadecimal"),
         ({"kind": "azure_llm", "license": "x", "request_class": "a.b"}, "a name must match"),
     ],

@@ -116,11 +116,11 @@ def test_text_from_data_is_never_markup(finished_run: Any, page_text: str, page:
 
 
 def test_every_chart_is_valid_vega_lite_with_a_description(page: Page) -> None:
-    assert len(page.specifications) == 7
+    assert len(page.specifications) == 8
     for specification in page.specifications.values():
         alt.Chart.from_dict(specification)  # raises where the schema is broken
     described = [a["aria-label"] for _, a in page.elements if a.get("class") == "chart"]
-    assert len(described) == 7
+    assert len(described) == 8
     assert all(len(label) > 40 for label in described)
 
 
@@ -130,7 +130,7 @@ def test_lines_of_the_fit_are_those_of_the_calibration(finished_run: Any, page: 
     assert len(lines) == 2 * 2 * 2  # replicas, classes, ends
     for row in lines:
         replica, name = int(row["replica"].split()[1]), row["request_class"]
-        fit = told["service"][replica][["fast", "slow"].index(name)]
+        fit = told["service"][replica][["fast", "slow"].index(name)]["fit"]
         expected_ms = 1e3 * (fit["alpha_s"] + fit["beta_s"] * row["shown_size"])
         assert row["expected_ms"] == pytest.approx(expected_ms, rel=1e-5)
 
@@ -154,14 +154,58 @@ def test_points_of_the_fit_are_means_of_the_logged_batches(finished_run: Any, pa
     assert [point["low_ms"], point["high_ms"]] == pytest.approx(spread_ms, rel=1e-5)
 
 
-def test_bands_of_the_fidelity_chart_are_the_tolerances(page: Page) -> None:
-    tolerance = {"P50": 0.15, "P95": 0.25, "P99": 0.35}
-    rows = page.rows("fidelity")
-    assert len(rows) == 2 * 3  # classes, percentiles; no load bands
+def test_errors_of_the_fidelity_chart_are_those_of_the_file_with_interval_and_tolerance(
+    finished_run: Any, page: Page
+) -> None:
+    tolerance = {"mean": 20.0, "P50": 15.0, "P95": 25.0, "P99": 35.0}
+    told = json.loads((finished_run.root / "reports" / "fidelity.json").read_text())
+    expected = {
+        (row["request_class"], row["band"], row["statistic"].replace("p", "P")): row
+        for row in told["rows"]
+        if row["metric"] == "response_s"
+    }
+    rows = [row for row in page.rows("fidelity") if "limit" in row]
+    assert len(rows) == len(expected) == 2 * 4 * 4  # classes, bands with all, statistics
     for row in rows:
-        limit = tolerance[row["percentile"]]
-        assert row["low_ms"] == pytest.approx(row["logged"] * (1.0 - limit), rel=1e-5)
-        assert row["high_ms"] == pytest.approx(row["logged"] * (1.0 + limit), rel=1e-5)
+        band = row["band"].removeprefix("load ").replace("all loads", "all")
+        known = expected[row["request_class"], band, row["statistic"]]
+        for field in ("error", "low", "high"):
+            assert row[field] == pytest.approx(100.0 * known[field], rel=1e-5)
+        assert row["limit"] == pytest.approx(tolerance[row["statistic"]])
+
+
+def test_quantiles_are_drawn_for_each_class_and_band(finished_run: Any, page: Page) -> None:
+    told = json.loads((finished_run.root / "reports" / "fidelity.json").read_text())
+    drawn = [row for row in page.rows("quantiles") if "low_ms" in row]
+    assert len(drawn) == len(told["quantiles"]) > 2 * 4 * 10
+    medians = [row["logged_ms"] for row in drawn if row["name"] == "P50"]
+    known = [1e3 * row["logged_s"] for row in told["quantiles"] if row["level"] == 0.5]
+    assert sorted(medians) == pytest.approx(sorted(known), rel=1e-5)
+
+
+def test_the_fidelity_section_says_how_the_log_was_replayed(page: Page) -> None:
+    assert "replayed 2 times in the simulator under the policy of the log: batch_timeout" in (
+        page.shown
+    )
+    assert "mixed with 10% chance (declared)" in page.shown
+    assert "at batch size 8 (fast) and 8 (slow)" in page.shown
+    # 20 windows from 0.3 to 1.3 in even steps: 0.3 + n / 19 is below 0.7 for 8 of them, and 14
+    # are at most 1.
+    assert "< 0.7: 40% of the time" in page.shown
+    assert "0.7-1: 30% of the time" in page.shown
+    assert "> 1: 30% of the time" in page.shown
+
+
+def test_what_was_fitted_is_told_with_intervals_and_reasons(finished_run: Any, page: Page) -> None:
+    told = json.loads((finished_run.root / "data" / "calibration.json").read_text())
+    assert "Batchesrecorded" in page.shown
+    assert told["arrival_model"]["why"] in page.shown
+    assert told["policy"]["text"] in page.shown
+    cell = told["service"][0][1]
+    bounds = cell["intervals"]["alpha_s"]
+    for bound in (bounds["low"], bounds["high"]):
+        assert f"{1e3 * bound:.1f}" in page.shown
+    assert cell["noise"]["kind"] in ("lognormal", "residuals")
 
 
 def test_returns_of_training_episodes_are_shown_per_second(page: Page) -> None:

@@ -1,0 +1,1 @@
+"""Models of the arrivals of a log, chosen by their likelihood on a later part of it."""
