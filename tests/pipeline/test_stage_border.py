@@ -107,7 +107,7 @@ def test_a_stage_by_hand_writes_to_the_folder_of_its_run(make_log, tmp_path) -> 
         TRACES_DIR=str(tmp_path),
     )
     assert ended.returncode == 0, ended.stderr
-    assert (tmp_path / "run" / "data" / "tables" / "requests.parquet").exists()
+    assert (tmp_path / "run" / "data" / "tables" / "requests" / "sample.parquet").exists()
     assert "log/requests.jsonl: 40 rows read, 40 kept, 0 rejected" in ended.stdout
 
 
