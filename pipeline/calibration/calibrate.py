@@ -24,6 +24,7 @@ from pipeline.calibration.tokens_of_log import tokens_of_log
 from pipeline.calibration.used_policy import used_policy
 from simulator.noise import NO_PATH, NoisePath
 
+WHOLE_BATCH = "whole_batch"
 _DAY_S = 86_400.0
 _COARSE_S = 1e-3  # a finer step of the clock does not show in the gaps of requests
 
@@ -34,7 +35,8 @@ class CalibrationRules(NamedTuple):
     shares: dict[str, float]  # of the logged time, by split
     min_batches: int  # of each request class
     cold_start_s: tuple[float, ...] = ()  # measured ones, of any source of the run
-    engine: Mapping[str, Any] = {}  # stated facts of continuous batching
+    engine: Mapping[str, Any] = {}  # facts of the system that the configuration states
+    service: str | None = None  # WHOLE_BATCH: also where the log tells of tokens
 
 
 class Calibration(NamedTuple):
@@ -65,16 +67,11 @@ def calibrate(
     Raises ValueError where a class has fewer than `min_batches` batches in that split, or batches
     of one size only.
     """
+    run = run._replace(system={**run.system, **rules.engine})
     splits = split_by_time(run.duration_s, rules.shares)
     train_end_s = next(iter(splits.values())).end_s
     names = tuple(run.system["request_classes"])
-    arrivals = {
-        split: [
-            fit_arrivals(run.arrivals.window(start_s, end_s), number, end_s - start_s)
-            for number in range(len(names))
-        ]
-        for split, (start_s, end_s) in splits.items()
-    }
+    arrivals = _arrivals_by_split(run, splits, len(names))
     train = run.arrivals.window(0.0, train_end_s)
     calibration = Calibration(
         names,
@@ -94,13 +91,12 @@ def calibrate(
         ),
         cold_starts=fit_cold_starts(np.array(rules.cold_start_s)) if rules.cold_start_s else None,
     )
-    if run.continuous:
-        stated = {**run.system, **rules.engine}
-        tokens = tokens_of_log(run._replace(system=stated), train_end_s)
+    if run.continuous and rules.service != WHOLE_BATCH:
+        tokens = tokens_of_log(run, train_end_s)
         # A batch has no meaning here, and each replica a queue of its own.
         assumed = tuple(each for each in run.assumed if "replica" in each)
         return calibration._replace(
-            tokens=tokens, system=stated, batches_from="none: continuous batching", assumed=assumed
+            tokens=tokens, batches_from="none: continuous batching", assumed=assumed
         )
     service = calibrate_replicas(run, train_end_s, rules.min_batches, generator)
     policy, system, assumed = used_policy(run)
@@ -112,6 +108,18 @@ def calibrate(
         system=system,
         assumed=(*run.assumed, *assumed),
     )
+
+
+def _arrivals_by_split(
+    run: LoggedRun, splits: dict[str, Split], classes: int
+) -> dict[str, list[ArrivalFit]]:
+    return {
+        split: [
+            fit_arrivals(run.arrivals.window(start_s, end_s), number, end_s - start_s)
+            for number in range(classes)
+        ]
+        for split, (start_s, end_s) in splits.items()
+    }
 
 
 def _arrival_model(arrival_s: np.ndarray, duration_s: float) -> ArrivalChoice:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from pipeline.calibration.log_batches import LoggedBatches, find_batches
+from pipeline.calibration.log_batches import LoggedBatches, find_batches, most_in_service
 from pipeline.calibration.log_system import duration_s, system_of_log
 from pipeline.settings import CLASS_NAME
 from simulator.checks import check
@@ -71,7 +71,11 @@ def read_logged_run(tables: Path, source: str) -> LoggedRun:
     sources = _of_source(tables, "sources", source)
     key = f"calibration.source = {source!r}"
     if sources.is_empty():
-        raise ValueError(f"{key}: must be an ingested source; run.sources says which are")
+        held = ", ".join(sorted(file.stem for file in (tables / "sources").glob("*.parquet")))
+        raise ValueError(
+            f"{key}: must be an ingested source; data/tables holds {held or 'none'}. A stage that "
+            "is run by hand reads data/ and writes below outputs/: `dvc repro` runs ingest for it"
+        )
     requests = _of_source(tables, "requests", source)
     _check_times(key, requests)
     # A serving log states its whole system; other sources a few facts of it, or none.
@@ -90,7 +94,13 @@ def read_logged_run(tables: Path, source: str) -> LoggedRun:
         shown, assumed = system_of_log(names, replicas, arrays, sizes, batches_from)
         system = {**shown, **stated}
         if not replicas and "replicas" not in stated:
-            assumed = (*assumed, "one replica: the log names none")
+            most_at_once = most_in_service(batches)
+            system["replicas"] = most_at_once
+            assumed = (
+                *assumed,
+                f"{most_at_once} replicas: the log names none, and so many batches were in service "
+                "at once (calibration.engine.replicas says otherwise)",
+            )
     return LoggedRun(
         system,
         duration_s(system, requests),
@@ -143,9 +153,12 @@ def _class_names(key: str, requests: pl.DataFrame) -> list[str]:
     if found == [None]:
         return [ONE_CLASS]
     check(None not in found, key, None, "some requests have a class and others none")
-    for name in found:
-        rule = "is no name of a class; map it in sources.<source>.classes"
-        check(CLASS_NAME.fullmatch(name) is not None, f"{key}: request_class", name, rule)
+    bad = [name for name in found if CLASS_NAME.fullmatch(name) is None]
+    rule = (
+        "a class needs a name of letters, digits, - and _: map these in sources.<source>.classes, "
+        f"{{{', '.join(f'{name}: ..' for name in bad)}}}"
+    )
+    check(not bad, f"{key}: request_class", ", ".join(bad), rule)
     return found
 
 

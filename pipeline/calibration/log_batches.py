@@ -147,3 +147,10 @@ def _idle(key: str, arrays: dict[str, np.ndarray]) -> tuple[LoggedBatches, np.nd
     names = ("replica", "request_class", "size", "arrival_s")
     replica, request_class, size, arrival_s = (arrays[name][rows] for name in names)
     return LoggedBatches(replica, request_class, size, arrival_s, service_s), batch, IDLE
+
+
+def most_in_service(batches: LoggedBatches) -> int:
+    """The most batches that were in service at once; at least 1."""
+    departed = np.sort(batches.dispatch_s + batches.service_s)
+    gone = np.searchsorted(departed, batches.dispatch_s, side="right")
+    return int((np.arange(1, len(departed) + 1) - gone).max(initial=1))

@@ -143,5 +143,6 @@ def _survivors(content: Content | None, derived: list[str]) -> str:
             if name in content.status
         ]
         return f"failures are in the log: {' and '.join(parts)} ({bad / rows:.2%})"
-    cause = "the format states no outcome" if "status" in derived else f"none in {rows:,} requests"
+    told = ", as far as the format tells" if "status" in derived else ""
+    cause = f"none in {rows:,} requests{told}"
     return f"failures are absent ({cause}): response times and counts are of survivors"

@@ -124,12 +124,12 @@ class ToleranceSettings:
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """What the configuration of an engine with continuous batching says; null: as the log shows.
+    """What is known of the engines behind the log; null: as the log shows.
 
     A limit that the log never reached cannot be seen in it: state it where you know it.
     """
 
-    replicas: int | None = None  # equal engines behind the log, if it does not name them
+    replicas: int | None = None  # how many, if the log does not name them
     max_num_seqs: int | None = None  # sequences that run at once on each
     kv_capacity_tokens: int | None = None  # of the memory of each
     max_batched_tokens: int | None = None  # of an iteration
@@ -152,10 +152,12 @@ class CalibrationSettings:
     tolerance: ToleranceSettings = ToleranceSettings()
     on_failure: str = "stop"  # or warn: go on with a simulator that misses the log
     engine: EngineSettings = EngineSettings()
+    service: str | None = None  # whole_batch: though the log tells of tokens; null: as it tells
 
     def __post_init__(self) -> None:
         check_positive(self, "min_batches", "replay_seeds", "min_requests")
         check_choice(self, "on_failure", ("stop", "warn"))
+        check_choice(self, "service", (None, "whole_batch"))
         edges = (0.0, *self.bands)
         ascend = all(low < high < math.inf for low, high in pairwise(edges))
         check(ascend, "bands", self.bands, "must be above 0 and ascend")

@@ -98,9 +98,10 @@ def in_words(offset: Offset) -> str:
         tested = f"{offset.drift_tested_ppm:+.2f} ± {offset.drift_error_ppm:.2f} ppm"
         drift = f"drift {tested}" if offset.drift_ppm else f"no drift found ({tested})"
     return (
-        f"clock offset: the engine's clock {offset.offset_us / 1e6:+.6f} s is the gateway's, "
-        f"within {offset.uncertainty_us / 1e6:.6f} s; {drift}; the spans of "
-        f"{offset.violating:,} of {offset.pairs:,} pairs ({offset.violating_share:.2%}) do not nest"
+        "clock offset: each counted from its log's time 0, the engine's clock "
+        f"{offset.offset_us / 1e6:+.6f} s is the gateway's, within "
+        f"{offset.uncertainty_us / 1e6:.6f} s; {drift}; the spans of {offset.violating:,} of "
+        f"{offset.pairs:,} pairs ({offset.violating_share:.2%}) do not nest"
     )
 
 

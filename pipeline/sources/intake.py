@@ -46,7 +46,7 @@ class Intake:
         self.shown = settings.path
         self._builder, self._defaults = builder, defaults
         for key in settings.options:
-            rule = f"may be {', '.join(defaults) or 'absent'}"
+            rule = f"may be {', '.join(defaults)}" if defaults else "this kind takes no options"
             check(key in defaults, self.key("options"), key, rule)
 
     def key(self, name: str) -> str:

@@ -87,6 +87,10 @@ SELECT
             THEN 'gen_ai.latency.e2e: neither s nor ns by the length of the span; '
                 || 'set options.latency_unit' END,
         CASE WHEN total_us IS NULL THEN 'gen_ai.latency.e2e: above 86400 s' END,
+        CASE WHEN $unit::VARCHAR IS NOT NULL AND end_us - start_us > 1000
+            AND total_us NOT BETWEEN (end_us - start_us) / 100 AND (end_us - start_us) * 100
+            THEN 'gen_ai.latency.e2e: far from the length of the span in options.latency_unit = '
+                || $unit::VARCHAR || '; null finds the unit' END,
         optional('gen_ai.latency.time_in_queue', queue, queue_us <= total_us,
             'must be from 0 to gen_ai.latency.e2e'),
         optional('gen_ai.latency.time_to_first_token', first, first_us <= total_us,

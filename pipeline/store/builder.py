@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import duckdb
+
 from pipeline.schema import RECORDS, TABLES
 from pipeline.settings.checks import check_name
 from pipeline.store import records
 from pipeline.store.connection import Connection, quoted, sql
 from pipeline.store.contracts import projection
 from pipeline.store.request_rules import RequestRules, derived_origins, request_columns
+from pipeline.store.tables import brief
 from pipeline.store.text import CleanText, file_digest
 
 RAW_LENGTH = 200  # characters of a rejected row that are kept
@@ -100,6 +103,10 @@ class SourceBuilder:
         checked = _checked(query, table, parameters)
         too_long = self._text.too_long if self._text else ()
         read = self._rows + len(too_long)
+        try:
+            self._connection.row(f"{checked} SELECT count(*) FROM checked WHERE false")
+        except duckdb.Error as error:
+            raise ValueError(f"pipeline/sql/{query}.sql: {brief(error)}") from None
         self._find_origin(table, checked, origin_us)
         self._connection.set({"file": len(self.counts)})
         path = self._folder / f"part-{len(self.counts)}.parquet"

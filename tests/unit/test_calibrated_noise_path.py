@@ -79,4 +79,7 @@ def test_spells_of_an_own_share_take_the_place_of_the_path(
 def test_json_keeps_the_path_and_the_residuals(long_calibration: Calibration) -> None:
     read = from_json(json.loads(json.dumps(to_json(long_calibration))))
     assert dataclasses.asdict(read.noise_path) == dataclasses.asdict(long_calibration.noise_path)
-    assert read.service[0][1].noise == long_calibration.service[0][1].noise
+    told, kept = read.service[0][1].noise, long_calibration.service[0][1].noise
+    assert told is not None
+    assert kept is not None
+    assert told.residuals == kept.residuals

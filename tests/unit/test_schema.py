@@ -9,6 +9,7 @@ from pipeline.schema import POLARS_TYPES, TABLES, check_table
 def decisions(**changed) -> pl.DataFrame:
     values = {
         "source": ["log"],
+        "file": [0],
         "line": [1],
         "decision_id": [1],
         "clock_us": [0],
@@ -57,6 +58,7 @@ def test_a_missing_column_is_named() -> None:
 def test_a_value_outside_the_named_ones_is_shown() -> None:
     values = dict.fromkeys(TABLES["requests"].columns) | {
         "source": "log",
+        "file": 0,
         "line": 1,
         "request_id": "a",
         "arrival_us": 0,

@@ -5,6 +5,7 @@ behind it sees when service began, first tokens, batches and tokens. Their clock
 is estimated (see clock_offset) and reported, never assumed. Both logs are held in memory.
 """
 
+from datetime import datetime
 from typing import Any
 
 import polars as pl
@@ -112,12 +113,25 @@ def _notes(intake: Intake, matched: Match, offset: Offset) -> tuple[str, ...]:
         f"matched: {pairs:,} of {requests:,} requests of the gateway ({pairs / requests:.2%}), "
         f"{matched.attempts:,} of {matched.engine_rows:,} rows of the engine "
         f"({matched.attempts / matched.engine_rows:.2%})",
-        in_words(offset),
+        in_words(offset) + _of_wall_clocks(intake, offset),
         f"retries: {later:,} rows of the engine are of a request with a later or successful one, "
         f"which is taken; {repeated:,} more with an id seen before were rejected when it was read",
         "times in the engine are known within the uncertainty of the offset, and queue and service "
         "times with them; service ends with the gateway's answer, network included",
     )
+
+
+def _of_wall_clocks(intake: Intake, offset: Offset) -> str:
+    """How far the engine's clock is ahead, where both logs state instants of wall clocks."""
+    facts = [_facts(intake, role) for role in ("gateway", "engine")]
+    try:
+        gateway, engine = (datetime.fromisoformat(each["origin"]) for each in facts)
+    except ValueError:
+        return ""
+    if {each["clock"] for each in facts} != {"wall"} or not (gateway.tzinfo and engine.tzinfo):
+        return ""
+    ahead_s = (engine - gateway).total_seconds() - offset.offset_us / 1e6
+    return f"; so the engine's wall clock is {ahead_s:+.6f} s ahead of the gateway's"
 
 
 READER = Reader(

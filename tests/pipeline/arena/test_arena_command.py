@@ -267,5 +267,5 @@ def test_an_interrupt_ends_all_processes_without_a_traceback(tmp_path: Path) -> 
     assert process.stdout is not None
     assert process.stdout.readline() == "one is done\n"
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    _, told = process.communicate(timeout=30)  # to the end of what the workers could write, too
+    _, told = process.communicate(timeout=300)  # to the end of what the workers could write, too
     assert (process.returncode, told) == (130, "error: interrupted\n")
