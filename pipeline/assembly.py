@@ -152,12 +152,19 @@ def _replica(
     return Replica(
         alpha_s=tuple(cell.fit.alpha_s for cell in cells),
         beta_s=tuple(cell.fit.beta_s for cell in cells),
-        noise_cv=tuple(cell.fit.noise_cv for cell in cells),
+        noise_cv=tuple(_noise_cv(cell) for cell in cells),
         max_batch_size=max_batch_size,
         price_per_hour=price_per_hour,
         latency_table=_tables(cells),
         residuals=tuple(noise.residuals for noise in noises) if measured else (),
     )
+
+
+def _noise_cv(cell: CalibratedService) -> float:
+    """Of the noise around what is chosen: a table takes what the line would count as noise."""
+    if cell.latency is not None and cell.latency.kind == "table" and cell.noise is not None:
+        return cell.noise.noise_cv
+    return cell.fit.noise_cv
 
 
 def _tables(cells: list[CalibratedService]) -> tuple[LatencyTable, ...]:

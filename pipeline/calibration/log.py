@@ -167,11 +167,13 @@ def _replica_names(requests: pl.DataFrame, batches: pl.DataFrame) -> list[str]:
     found = set(requests["replica"].drop_nulls().unique())
     if not batches.is_empty():
         found |= set(batches["replica"].unique())
-    return sorted(found, key=lambda name: [int(p) if p.isdigit() else p for p in _parts(name)])
+    return sorted(found, key=lambda name: (_parts(name), name))
 
 
-def _parts(name: str) -> list[str]:
-    return re.findall(r"\d+|\D+", f"_{name}")
+def _parts(name: str) -> list[str | int]:
+    """The name with its numbers as numbers: texts and numbers by turns, a text first."""
+    parts = re.findall(r"[0-9]+|[^0-9]+", f"_{name}")
+    return [int(part) if place % 2 else part for place, part in enumerate(parts)]
 
 
 def _requests(
@@ -219,7 +221,7 @@ def _arrivals(requests: pl.DataFrame, names: list[str]) -> Arrivals:
     )
     tokens = requests.select("prompt_tokens", "output_tokens")
     answered = tokens.filter(requests["status"] == "completed")
-    if answered.is_empty() or (answered.min_horizontal().fill_null(0) < 1).any():
+    if answered.is_empty() or answered.fill_null(0).min_horizontal().lt(1).any():
         return arrivals
     # A request that failed before its tokens were counted asked for one at least.
     return arrivals._replace(

@@ -71,7 +71,8 @@ class SourceSettings:
             if name is not None:
                 check_name(key, name, CLASS_NAME)
         _check_sha256(self.sha256)
-        check_positive(self, "dequantize_s")
+        step_s = self.dequantize_s
+        check(step_s is None or step_s >= 1e-6, "dequantize_s", step_s, "must be at least 1e-6")
         for name in self.fetch:
             plain = re.fullmatch("[A-Za-z0-9][A-Za-z0-9._-]*", name) is not None
             check(plain, "fetch", name, "must be the plain name of a file")

@@ -41,12 +41,21 @@ def read_source(
         seed,
     )
     tables = builder.source(name, rules)
-    found = reader.read(Intake(name, source, path, tables, reader.options, seed))
+    intake = Intake(name, source, path, tables, reader.options, seed)
+    found = reader.read(intake)
     counts = tables.settle()
+    if found.origin is None:
+        found = found._replace(origin=intake.origin(found.clock))
     check(bool(counts), f"sources.{name}.path", source.path, "holds nothing to read")
-    check(sum(c.rows_read for c in counts) > 0, f"{source.path}: rows", 0, "must be at least 1")
+    read = sum(each.rows_read for each in counts)
+    check(read > 0, f"{source.path}: rows", 0, "must be at least 1")
     for of_file in counts:
         _check_rejects(tables, of_file, ingest.max_reject_fraction)
+    kept = sum(each.rows_kept for each in counts)
+    check(kept > 0, f"{source.path}: rows kept", 0, f"must be at least 1 of {read} read")
+    if source.dequantize_s is not None:
+        rule = "is for arrivals alone: this source tells when service began"
+        check(not tables.tells_service(), f"sources.{name}.dequantize_s", source.dequantize_s, rule)
     facts: dict[str, Any] = found._asdict()
     notes = list(found.notes)
     if source.dequantize_s is not None:
@@ -87,7 +96,7 @@ def _check_rejects(tables: SourceBuilder, counts: FileCounts, max_reject_fractio
     """Lines that are no requests belong into a server's log: the limit is on the others."""
     others = tables.rejects(counts.path, NO_REQUEST)
     rejected, read = counts.rows_rejected - others, counts.rows_read - others
-    if rejected <= max_reject_fraction * read and (counts.rows_kept or not counts.rows_read):
+    if rejected <= max_reject_fraction * read and (counts.rows_kept or not read):
         return
     reasons = "; ".join(tables.frequent_reasons(counts.path))
     share = rejected / read if read else 1.0

@@ -24,7 +24,9 @@ class Found(NamedTuple):
     license: str | None
     clock: str  # monotonic or wall
     zone: str
-    origin: str  # ISO 8601 instant of time 0; of a monotonic clock, its reading in seconds
+    # ISO 8601 instant of time 0; of a monotonic clock, its reading in seconds. None: that of the
+    # smallest arrival, once all files are read.
+    origin: str | None
     system: str | None  # JSON
     derived: tuple[str, ...]  # of schema.FACTS: computed, not measured
     notes: tuple[str, ...]  # sentences on what the log cannot tell
@@ -76,6 +78,10 @@ class Intake:
             and not file.name.startswith(".")
             and (not suffixes or plain_name(file).endswith(suffixes))
         )
+        for file in found:
+            rule = f"{file.name} leads out of the folder"
+            inside = file.resolve().is_relative_to(self.path.resolve())
+            check(inside, self.key("path"), self.shown, rule)
         wanted = f"no file with a name ending in {', '.join(suffixes)}" if suffixes else "no file"
         check(bool(found), self.key("path"), self.shown, f"has {wanted}")
         return found
@@ -181,13 +187,14 @@ class Intake:
             license=self.settings.license or license,
             clock=clock,
             zone=zone or self.settings.zone,
-            origin=self._origin(clock) if origin is None else origin,
+            origin=origin,
             system=system,
             derived=derived,
             notes=notes,
         )
 
-    def _origin(self, clock: str) -> str:
+    def origin(self, clock: str) -> str:
+        """The instant of the smallest arrival that was kept, as reports tell it."""
         if self._builder.origin_is_given:
             return "the start of the trace"
         instant_us = self._builder.origin_us() or 0
@@ -199,5 +206,8 @@ class Intake:
 
 
 def _cells(line: str, delimiter: str) -> list[str]:
-    cells = next(csv.reader([line], delimiter=delimiter), [])
+    try:
+        cells = next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error as error:
+        raise ValueError(f"header: {line[:60]!r}..: no row of columns: {error}") from None
     return [cell.strip() for cell in cells]

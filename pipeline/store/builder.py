@@ -11,7 +11,7 @@ import duckdb
 from pipeline.schema import RECORDS, TABLES
 from pipeline.settings.checks import check_name
 from pipeline.store import records
-from pipeline.store.connection import Connection, quoted, sql
+from pipeline.store.connection import Connection, one_file, quoted, sql
 from pipeline.store.contracts import projection
 from pipeline.store.request_rules import RequestRules, derived_origins, request_columns
 from pipeline.store.tables import brief
@@ -168,6 +168,13 @@ class SourceBuilder:
         earliest = self._connection.row(f"SELECT min(arrival_us) FROM {parts}")[0]
         return None if earliest is None else int(self._origin_us + earliest)
 
+    def tells_service(self) -> bool:
+        """Whether a kept request has a dispatch, or batches were read."""
+        parts = self._parts["requests"]
+        if self._parts["batches"] or not parts:
+            return bool(self._parts["batches"])
+        return bool(self._connection.row(f"SELECT count(dispatch_us) FROM {_relation(parts)}")[0])
+
     def rejects(self, file: str, beginning: str) -> int:
         """How many rejects of a file have a reason that begins so."""
         query = (
@@ -296,4 +303,4 @@ def _checked(query: str, table: str, parameters: Mapping[str, Any]) -> str:
 
 
 def _relation(parts: list[Path]) -> str:
-    return f"read_parquet([{', '.join(quoted(part) for part in parts)}])"
+    return f"read_parquet([{', '.join(one_file(part) for part in parts)}])"

@@ -1,5 +1,6 @@
 """A DuckDB connection that speaks the errors of this project."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -50,8 +51,13 @@ def sql(name: str) -> str:
 
 
 def quoted(path: Path) -> str:
-    """The path as a literal of SQL."""
+    """The path of a file to write as a literal of SQL."""
     return "'" + str(path).replace("'", "''") + "'"
+
+
+def one_file(path: Path) -> str:
+    """The path of a file to read as a literal of SQL, which DuckDB takes for a pattern else."""
+    return quoted(Path(re.sub(r"([\[*?])", r"[\1]", str(path))))
 
 
 def identifier(name: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import duckdb
 
-from pipeline.store.connection import Connection, identifier, quoted, sql
+from pipeline.store.connection import Connection, identifier, one_file, sql
 from pipeline.store.tables import brief
 from pipeline.store.text import LINE_BYTES, CleanText, checked_text, copied_text, plain_name
 
@@ -42,7 +42,7 @@ def _loads(connection: Connection, path: Path) -> bool:
 
 
 def _loading(path: Path) -> str:
-    query = sql("load_text").replace("$path", quoted(path))
+    query = sql("load_text").replace("$path", one_file(path))
     return query.replace("$line_bytes", str(LINE_BYTES + 2))
 
 
@@ -87,7 +87,7 @@ def load_parquet(connection: Connection, path: Path) -> int:
     Returns how many there are. Raises ValueError where it is not a readable Parquet file.
     """
     try:
-        connection.execute(sql("load_parquet").replace("$path", quoted(path)))
+        connection.execute(sql("load_parquet").replace("$path", one_file(path)))
         return connection.count("SELECT count(raw) FROM records")
     except (duckdb.Error, OSError) as error:
         raise ValueError(f"{path.name}: not a readable Parquet file: {brief(error)}") from None

@@ -12,7 +12,7 @@ import duckdb
 
 from pipeline.schema import TABLES
 from pipeline.store.builder import SourceBuilder
-from pipeline.store.connection import Connection, sql
+from pipeline.store.connection import Connection, one_file, sql
 from pipeline.store.contracts import check_contract, enum_name
 from pipeline.store.request_rules import RequestRules
 from pipeline.store.tables import MANIFEST, TABLES_FOLDER, WAREHOUSE, open_warehouse
@@ -57,7 +57,9 @@ class WarehouseBuilder:
         manifest: dict[str, Any] = {"format": "batchwright-warehouse", "version": 2, "tables": {}}
         for table, contract in TABLES.items():
             files = sorted((self.tables / table).glob("*.parquet"))
-            relation = f"read_parquet({[str(file) for file in files]})" if files else None
+            relation = (
+                f"read_parquet([{', '.join(one_file(file) for file in files)}])" if files else None
+            )
             self.rows[table] = 0
             if relation is not None:
                 self.rows[table] = check_contract(table, relation, self._connection.row)

@@ -124,3 +124,32 @@ def test_a_source_below_traces_needs_traces_dir(make_log, ingest, tmp_path, monk
     monkeypatch.setenv("TRACES_DIR", str(tmp_path / "traces"))
     tables = ingest(tmp_path, "log", root="traces")
     assert Counter(tables.tables["requests"]["status"]) == {"completed": 36, "shed": 4}
+
+
+def test_a_path_is_the_name_of_one_file_and_no_pattern(make_log, ingest, tmp_path) -> None:
+    # To DuckDB [1] is a set of characters: it would read log1 in the place of log[1].
+    make_log(30, seed=1).write(tmp_path / "log1")
+    asked = make_log(20, seed=2)
+    asked.write(tmp_path / "log[1]")
+    tables = ingest(tmp_path, "log[1]").tables
+    assert tables["requests"]["arrival_us"].to_list() == [r["arrival_us"] for r in asked.requests]
+
+
+def test_a_serving_log_names_its_classes_itself(make_log, ingest, tmp_path) -> None:
+    make_log().write(tmp_path / "log")
+    with pytest.raises(ValueError, match=r"sources\.log\.classes = .*: a serving log names"):
+        ingest(tmp_path, "log", classes={"fast": "slow"})
+
+
+def test_arrivals_of_a_log_that_tells_service_are_not_spread(make_log, ingest, tmp_path) -> None:
+    make_log().write(tmp_path / "log")
+    with pytest.raises(ValueError, match=r"sources\.log\.dequantize_s = 1\.0: is for arrivals"):
+        ingest(tmp_path, "log", dequantize_s=1.0)
+
+
+def test_a_link_that_leads_out_of_the_folder_is_refused(ingest, tmp_path) -> None:
+    (tmp_path / "elsewhere.jsonl").write_text("{}")
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "a.jsonl").symlink_to(tmp_path / "elsewhere.jsonl")
+    with pytest.raises(ValueError, match=r"a\.jsonl leads out of the folder"):
+        ingest(tmp_path, "logs", kind="mooncake")

@@ -279,7 +279,8 @@ def test_tokens_arrive_where_every_answer_has_some(read: Callable[..., LoggedRun
     run = read([request(0, 0, **tokens)], **NO_SYSTEM)
     assert run.arrivals.prompt_tokens.tolist() == [7]
     assert run.continuous
-    assert not read([request(0, 0, **{**tokens, "output_tokens": 0})], **NO_SYSTEM).continuous
+    for lacking in ({"output_tokens": 0}, {"prompt_tokens": None}):
+        assert not read([request(0, 0, **{**tokens, **lacking})], **NO_SYSTEM).continuous
 
 
 def test_a_class_that_is_no_name_must_be_mapped(read: Callable[..., LoggedRun]) -> None:

@@ -193,7 +193,7 @@ def test_a_source_must_lie_inside_its_root(path) -> None:
         ({"root": "home"}, "must be one of project, traces"),
         ({"zone": "Mars/Base"}, "must be an IANA time zone"),
         ({"classes": {"meta/llama": "a b"}}, "a name must match"),
-        ({"dequantize_s": 0.0}, "must be above 0"),
+        ({"dequantize_s": 0.0}, "must be at least 1e-6"),
         ({"fetch": {"../x": FetchSettings("https://x.org/x")}}, "the plain name of a file"),
         ({"kind": "azure_llm", "license": "x", "sha256": "abc"}, "64 lower-case hexadecimal"),
         ({"kind": "azure_llm", "license": "x", "request_class": "a.b"}, "a name must match"),

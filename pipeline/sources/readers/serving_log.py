@@ -59,6 +59,11 @@ def read(intake: Intake) -> Found:
     """
     folder, shown = intake.path, intake.shown
     check(folder.is_dir(), intake.key("path"), shown, "must be a folder")
+    for name, given in (
+        ("classes", intake.settings.classes),
+        ("request_class", intake.settings.request_class),
+    ):
+        check(not given, intake.key(name), given, "a serving log names its classes in system.json")
     system = read_system(folder / _SYSTEM, f"{shown}/{_SYSTEM}")
     stated = intake.settings.license or system.license
     check(bool(stated), f"{shown}/{_SYSTEM}: license", None, "must be given")
