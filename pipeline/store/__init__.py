@@ -6,7 +6,8 @@ each table, and the manifest `warehouse.json`. Equal input gives equal bytes, wi
 DuckDB. Files are streamed: memory does not grow with them.
 """
 
-from pipeline.store.builder import FileCounts, SourceBuilder
+from pipeline.store.builder import SourceBuilder
+from pipeline.store.counts import FileCounts
 from pipeline.store.request_rules import RequestRules
 from pipeline.store.tables import (
     MANIFEST,

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import duckdb
 
@@ -13,6 +13,7 @@ from pipeline.settings.checks import check_name
 from pipeline.store import records
 from pipeline.store.connection import Connection, one_file, quoted, sql
 from pipeline.store.contracts import projection
+from pipeline.store.counts import FileCounts
 from pipeline.store.request_rules import RequestRules, derived_origins, request_columns
 from pipeline.store.tables import brief
 from pipeline.store.text import CleanText, file_digest
@@ -24,17 +25,6 @@ _INSTANTS = {
     "requests": ("arrival_us", "dispatch_us", "first_token_us", "departure_us"),
     "batches": ("dispatch_us", "departure_us"),
 }
-
-
-class FileCounts(NamedTuple):
-    """What became of the rows of one file; `rows_read` = `rows_kept` + `rows_rejected`."""
-
-    path: str
-    sha256: str
-    record: str  # one of RECORDS
-    rows_read: int
-    rows_kept: int
-    rows_rejected: int
 
 
 class SourceBuilder:
